@@ -62,7 +62,7 @@ LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(ad
 OPERATORS := $(addprefix tests/airflow/test_,assets.py before_submit.py cli.py compaction_events.py operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage versions maintenance spark sql local cli lazy_names.py
+ROOMS := format plan jobs metastore storage versions maintenance reading writing spark sql local cli java_program.py lazy_names.py
 
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests

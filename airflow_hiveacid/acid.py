@@ -42,6 +42,7 @@ _HOMES = {
         "SecretSource",
         "TokenLogin",
     ),
+    "airflow_hiveacid.reading.snapshots": ("ReadSnapshot", "read_snapshot"),
     "airflow_hiveacid.spark.acid": (
         "AlreadyDoneError",
         "Task",
@@ -50,11 +51,7 @@ _HOMES = {
         "transaction",
     ),
     "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
-    "airflow_hiveacid.spark.reading.tables": (
-        "ReadSnapshot",
-        "read_snapshot",
-        "read_table",
-    ),
+    "airflow_hiveacid.spark.reading.tables": ("read_table",),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -8,12 +8,12 @@ from airflow_hiveacid.jobs.logins import PasswordLogin as PasswordLogin
 from airflow_hiveacid.jobs.logins import Protection as Protection
 from airflow_hiveacid.jobs.logins import SecretSource as SecretSource
 from airflow_hiveacid.jobs.logins import TokenLogin as TokenLogin
+from airflow_hiveacid.reading.snapshots import ReadSnapshot as ReadSnapshot
+from airflow_hiveacid.reading.snapshots import read_snapshot as read_snapshot
 from airflow_hiveacid.spark.acid import AlreadyDoneError as AlreadyDoneError
 from airflow_hiveacid.spark.acid import Task as Task
 from airflow_hiveacid.spark.acid import Transaction as Transaction
 from airflow_hiveacid.spark.acid import run as run
 from airflow_hiveacid.spark.acid import transaction as transaction
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes as read_changes
-from airflow_hiveacid.spark.reading.tables import ReadSnapshot as ReadSnapshot
-from airflow_hiveacid.spark.reading.tables import read_snapshot as read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table as read_table

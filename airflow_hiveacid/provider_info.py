@@ -1,7 +1,7 @@
 """The provider's metadata for Airflow: the connection type, its form, modules and options.
 
 Every Airflow process imports this module through the entry point `apache_airflow_provider`. So this
-module imports nothing but the version. The fields of the form are the extras that
+module imports nothing but constants. The fields of the form are the extras that
 `hooks/connection.py` parses.
 """
 
@@ -10,6 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_hiveacid import __version__
+from airflow_hiveacid.jobs.time_limits import (
+    CALL_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    LOCK_TIMEOUT_S,
+    START_TIMEOUT_S,
+)
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _OPTIONAL_TEXT: Final = ["string", "null"]
@@ -40,10 +46,8 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             _modules(
                 "airflow_hiveacid.operators.submission.trigger",
-                "airflow_hiveacid.triggers.compaction_due",
-                "airflow_hiveacid.triggers.conditions",
-                "airflow_hiveacid.triggers.hive_acid",
-                "airflow_hiveacid.triggers.new_version",
+                "airflow_hiveacid.watch.compaction_due",
+                "airflow_hiveacid.watch.trigger",
             )
         ],
         "asset-uris": [
@@ -235,17 +239,17 @@ def _bound_fields() -> dict[str, Any]:
         "connect_timeout_s": {
             "label": "Connect time-out (s)",
             "description": "Longest wait for one server to accept a connection",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": 10},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CONNECT_TIMEOUT_S)},
         },
         "call_timeout_s": {
             "label": "Call time-out (s)",
             "description": "Longest time for one call, until its whole answer has arrived",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": 120},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CALL_TIMEOUT_S)},
         },
         "lock_timeout_s": {
             "label": "Lock time-out (s)",
             "description": "Longest wait for a table's locks; with 0, a job does not wait",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": 300},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(LOCK_TIMEOUT_S)},
         },
     }
 
@@ -306,7 +310,7 @@ def _configuration() -> dict[str, Any]:
                     "version_added": "0.1.0",
                     "type": "float",
                     "example": "900",
-                    "default": "3600",
+                    "default": f"{START_TIMEOUT_S:.0f}",
                 },
                 "check_before_submit": {
                     "description": (

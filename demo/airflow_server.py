@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     birth_of,
@@ -87,13 +87,7 @@ class AirflowServer:
 
         This method does not wait for the components; `await_health` does.
 
-        Args:
-            metastore_uri: the metastore of the default connection.
-            compaction_cron: the schedule of the flights table's compaction.
-            settings: environment variables that override those of the demonstration.
-
-        Raises:
-            AirflowServerError: the database could not be created.
+        `settings` are environment variables that override those of the demonstration.
         """
         overrides = [f"{name}={value}" for name, value in sorted(settings.items())]
         facts = [metastore_uri, compaction_cron, str(self._layout.dags), *overrides]
@@ -118,9 +112,7 @@ class AirflowServer:
     def kill(self, name: str, *, with_children: bool) -> None:
         """Kill a component with SIGKILL, to simulate a crash, and start it again.
 
-        Args:
-            name: the component.
-            with_children: also kill all processes below the component, as when its machine fails.
+        With `with_children`, also kill all processes below it, as when its machine fails.
 
         Raises:
             AirflowServerError: the component does not run.

@@ -2,26 +2,40 @@
 
 All settings are environment variables of the demonstration's processes; the user's own Airflow is
 neither read nor changed. All servers listen on 127.0.0.1. The settings contain no secret.
+
+Spark runs many short jobs, on two cores, without a cluster. All its settings are Java options in
+one variable, to which the operators add their own options.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.site import HOST
-from demo.spark_settings import spark_environment
+from demo.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from demo.layout import DemoLayout
 
 MARK: Final = "HIVEACID_DEMO_HOME"
 """The variable that marks a demonstration's processes; its value is the demonstration's folder."""
 
+# For short jobs, the optimising compiler and a parallel garbage collector cost more than they save.
+_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_SPARK: Final = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.host": HOST,
+    "spark.driver.bindAddress": HOST,
+}
 # How many tasks may run at once: one merge, one task of the compaction DAG, and one more.
 _PARALLELISM: Final = 3
 
@@ -29,11 +43,7 @@ _PARALLELISM: Final = 3
 def airflow_environment(
     layout: DemoLayout, *, port: int, metastore_uri: str, compaction_cron: str
 ) -> dict[str, str]:
-    """Build the complete environment of Airflow's components and their Spark jobs.
-
-    Raises:
-        SetupError: Spark is not installed.
-    """
+    """Build the complete environment of Airflow's components and their Spark jobs."""
     url = f"http://{HOST}:{port}"
     return {
         **_inherited(),
@@ -84,3 +94,31 @@ def _path(layout: DemoLayout) -> str:
 def _metastore_connection(uri: str) -> str:
     host, _, port = uri.removeprefix("thrift://").rpartition(":")
     return json.dumps({"conn_type": "hive_acid_metastore", "host": host, "port": int(port)})
+
+
+def spark_environment(layout: DemoLayout) -> Mapping[str, str]:
+    """Return the environment variables for `spark-submit`, except PATH."""
+    python = str(layout.spark_programs / "python")
+    options = [*_JAVA, *(f"-D{key}={value}" for key, value in _SPARK.items())]
+    return {
+        "SPARK_HOME": str(spark_home(layout)),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(layout.home / "spark"),
+        "SPARK_SUBMIT_OPTS": shlex.join(options),
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+    }
+
+
+def spark_home(layout: DemoLayout) -> Path:
+    """Return Spark's folder in the Spark environment.
+
+    Raises:
+        SetupError: Spark is not installed.
+    """
+    homes = sorted(layout.spark_programs.parent.glob("lib/python3*/site-packages/pyspark"))
+    if not homes:
+        raise SetupError(
+            f"no pyspark below {layout.spark_programs.parent}; `make setup` installs it"
+        )
+    return homes[-1]

@@ -89,11 +89,7 @@ def table_folder(metastore_uri: str) -> Path:
 
 
 def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
-    """Read all rows and columns, including the int partition columns, under one snapshot.
-
-    Raises:
-        HiveAcidError: the metastore or the files cannot be read.
-    """
+    """Read all rows and columns, including the int partition columns, under one snapshot."""
     with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
         table = client.get_table(ref)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))

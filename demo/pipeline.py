@@ -201,30 +201,22 @@ class Pipeline:
                 return
 
     def _count(self, api: AirflowApi, log: RunLog) -> None:
-        with self._report.step(f"counting flights into {CARRIERS_TABLE}, in SQL"):
-            self._try_failed_again(api, CARRIERS)
-            api.unpause(CARRIERS)
-            api.trigger(CARRIERS, self._counting)
-            self._follow(
-                log,
-                CARRIERS,
-                lambda runs: _all_succeeded(
-                    tuple(run for run in runs if run.run_id == self._counting), expected=1
-                ),
-            )
+        title = f"counting flights into {CARRIERS_TABLE}, in SQL"
+        self._run_once(api, log, CARRIERS, self._counting, title)
 
     def _follow_changes(self, api: AirflowApi, log: RunLog, run_id: str) -> None:
-        with self._report.step(f"merging the changes into {COPY}"):
-            self._try_failed_again(api, FEED)
-            api.unpause(FEED)
-            api.trigger(FEED, run_id)
-            self._follow(
-                log,
-                FEED,
-                lambda runs: _all_succeeded(
-                    tuple(run for run in runs if run.run_id == run_id), expected=1
-                ),
-            )
+        self._run_once(api, log, FEED, run_id, f"merging the changes into {COPY}")
+
+    def _run_once(self, api: AirflowApi, log: RunLog, dag_id: str, run_id: str, title: str) -> None:
+        def is_over(runs: tuple[Run, ...]) -> bool:
+            own = tuple(run for run in runs if run.run_id == run_id)
+            return _all_succeeded(own, expected=1)
+
+        with self._report.step(title):
+            self._try_failed_again(api, dag_id)
+            api.unpause(dag_id)
+            api.trigger(dag_id, run_id)
+            self._follow(log, dag_id, is_over)
 
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
         with self._report.step("waiting for a compaction to end"):

@@ -109,11 +109,7 @@ def last_merged(runs: Iterable[Run]) -> date:
 def shell_environment(
     layout: DemoLayout, *, airflow_url: str, metastore_uri: str
 ) -> Mapping[str, str]:
-    """Return the environment of Airflow's components, with additions for interactive use.
-
-    Raises:
-        SetupError: Spark is not installed.
-    """
+    """Return the environment of Airflow's components, with additions for interactive use."""
     environment = airflow_environment(
         layout,
         port=urlsplit(airflow_url).port or 0,

@@ -25,7 +25,6 @@ from demo.changes import source_archive
 if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -153,12 +152,7 @@ class Truth:
         """Return this object; the database is already open."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the database."""
         self._connection.close()
 

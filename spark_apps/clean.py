@@ -1,11 +1,11 @@
-"""Clean a full-ACID table, or one partition of it: remove files that no reader needs any more."""
+"""Clean transactional tables or one partition: remove files that no reader needs any more."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.results import cleaning_result
 from airflow_hiveacid.spark.runtime import main
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def clean(job: JobContext) -> JobResult:
-    """Clean the partitions of the job's table, several at a time."""
+    """Clean the partitions of the job's tables, several at a time."""
     spec = job.job_of(CleanSpec)
-    return cleaning_result(job.spec, spec, clean_table(job.client, spec, job.terms.on_step))
+    return cleaning_result(job.spec, spec, clean_tables(job.client, spec, job.terms.on_step))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,7 @@ _SKIP_LOCATIONS: Final = 3
 class EarlierRun:
     """The results of an earlier run.
 
-    Attributes:
-        reports: The test reports, by the categories that pytest's last line counts.
-        seconds: The run's duration.
+    The reports have the categories that pytest's last line counts.
     """
 
     reports: dict[str, list[pytest.TestReport]]

@@ -15,6 +15,7 @@ import json
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -30,12 +31,68 @@ from tests.judges.golden_history import ALL, History
 from tests.judges.line_process import JudgeError, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _DATABASE: Final = "golden"
 _FIRST_AFTER_CONVERSION: Final = 10_000_001  # a converted table's first write ID
 # Other parameters (counts, statistics, times) do not affect how to read the files.
 _PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_properties", "orc.")
+
+
+Engine = HiveJudge | Hive3Engine
+
+
+@contextmanager
+def engine_of(version: str, database: str, timezone: str = "UTC") -> Iterator[Engine]:
+    """Start the engine of a version of Hive, with a database."""
+    with ExitStack() as stack:
+        engine: Engine
+        if version == "3.1.3":
+            engine = stack.enter_context(Hive3Engine(timezone=timezone))
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="golden-"))
+            config = LocalMetastoreConfig(
+                version=version, data_dir=Path(folder) / "metastore", ends_with_parent=True
+            )
+            metastore = stack.enter_context(LocalMetastore(config))
+            engine = stack.enter_context(HiveJudge(metastore.uri, timezone=timezone))
+        engine.execute(f"create database if not exists {database}")
+        yield engine
+
+
+def fail(engine: Engine, sql: str) -> None:
+    """Run a statement that aborts; its files stay."""
+    if isinstance(engine, Hive3Engine):
+        engine.abort(sql)
+    else:
+        engine.begin("fail", sql)
+        engine.end("fail", commit=False)
+
+
+def convert(engine: Engine, table: str, properties: str) -> None:
+    """Make a table transactional by these properties."""
+    # Hive 4.0.1 turns a managed table without transactions into an external table.
+    managed = "'EXTERNAL'='FALSE', " if isinstance(engine, HiveJudge) else ""
+    engine.execute(f"alter table {table} set tblproperties ({managed}{properties})")
+
+
+def load(engine: Engine, source: str, how: str) -> None:
+    """Load the files of another table, as in `into table t`."""
+    location = engine.describe(source)["location"]
+    engine.execute(f"load data inpath 'file:{location}' {how}")
+
+
+def copy_table(facts: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Copy a table's files into an empty folder; return its partitions with relative locations."""
+    location = Path(facts["location"])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # On a local disk, the metastore's file system leaves a checksum file beside each file.
+    shutil.copytree(location, folder / "table", ignore=shutil.ignore_patterns(".*.crc"))
+    return [
+        {**one, "location": str(Path(one["location"]).relative_to(location))}
+        for one in facts["partitions"]
+    ]
 
 
 class GoldenError(Exception):
@@ -46,7 +103,7 @@ class GoldenError(Exception):
 class Recorder:
     """A recorder of one history. Mutable, because it collects results while the steps run."""
 
-    engine: HiveJudge | Hive3Engine
+    engine: Engine
     readers: dict[str, BareReader]
     version: str
     history: History
@@ -83,11 +140,12 @@ class Recorder:
             case "clean":
                 self.engine.clean()
             case "fail":
-                self._fail(rest)
+                fail(self.engine, rest)
             case "load":
-                self._load(rest)
+                source, _, overwrite = rest.partition(" ")
+                load(self.engine, source, f"{overwrite} into table {self.table}")
             case "convert":
-                self._convert()
+                convert(self.engine, self.table, "'transactional'='true'")
             case "expect":
                 self._expected = self.engine.rows(self.table, with_identity=True)
             case "dump":
@@ -125,24 +183,6 @@ class Recorder:
         if outcome.state != "ready for cleaning":
             raise GoldenError(f"{self.table}: {outcome}")
 
-    def _fail(self, sql: str) -> None:
-        if isinstance(self.engine, Hive3Engine):
-            self.engine.abort(sql)
-        else:
-            self.engine.begin("fail", sql)
-            self.engine.end("fail", commit=False)
-
-    def _load(self, how: str) -> None:
-        source, _, overwrite = how.partition(" ")
-        files = self.engine.describe(source)["location"]
-        self.engine.execute(f"load data inpath 'file:{files}' {overwrite} into table {self.table}")
-
-    def _convert(self) -> None:
-        # Hive 4.0.1 turns a managed table without transactions into an external table.
-        managed = "'EXTERNAL'='FALSE', " if isinstance(self.engine, HiveJudge) else ""
-        properties = f"{managed}'transactional'='true'"
-        self.engine.execute(f"alter table {self.table} set tblproperties ({properties})")
-
     # The output
 
     def _dump(self) -> None:
@@ -154,11 +194,7 @@ class Recorder:
         own = [readers[_reader_name(self.version, vectorized=mode)] for mode in (False, True)]
         if any(own) and self._expected is None:
             raise GoldenError(f"{self.table}: engine and readers disagree: {readers}")
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
-        # On a local disk, the metastore's file system leaves a checksum file beside each file.
-        hidden = shutil.ignore_patterns(".*.crc")
-        shutil.copytree(location, self._folder / "table", ignore=hidden)
+        partitions = copy_table(facts, self._folder)
         (self._folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         case = {
             "case": self.history.name,
@@ -166,10 +202,7 @@ class Recorder:
             "hive_version": self.version,
             "columns": facts["columns"],
             "partition_columns": facts["partition_columns"],
-            "partitions": [
-                {**one, "location": str(Path(one["location"]).relative_to(location))}
-                for one in facts["partitions"]
-            ],
+            "partitions": partitions,
             "buckets": facts["buckets"],
             "bucket_columns": facts["bucket_columns"],
             "parameters": {
@@ -266,27 +299,14 @@ def _empty_directories(root: Path) -> Iterator[str]:
 def _record_all(version: str, histories: Sequence[History]) -> list[str]:
     """Record the cases of one version, and return the names of those that failed."""
     failures: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
-        config = LocalMetastoreConfig(
-            version="4.0.1", data_dir=Path(folder) / "metastore", ends_with_parent=True
-        )
-        metastore = LocalMetastore(config) if version == "4.0.1" else None
-        try:
-            if metastore is not None:
-                metastore.start()
-            with (
-                HiveJudge(metastore.uri) if metastore else Hive3Engine() as engine,
-                BareReader("4.0.1") as reader_4,
-                BareReader("3.1.3") as reader_3,
-            ):
-                engine.execute(f"create database if not exists {_DATABASE}")
-                readers = {"4.0.1": reader_4, "3.1.3": reader_3}
-                for history in histories:
-                    recorder = Recorder(engine, readers, version, history)
-                    failures += _record(recorder)
-        finally:
-            if metastore is not None:
-                metastore.stop()
+    with (
+        engine_of(version, _DATABASE) as engine,
+        BareReader("4.0.1") as reader_4,
+        BareReader("3.1.3") as reader_3,
+    ):
+        readers = {"4.0.1": reader_4, "3.1.3": reader_3}
+        for history in histories:
+            failures += _record(Recorder(engine, readers, version, history))
     return failures
 
 

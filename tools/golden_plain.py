@@ -17,22 +17,17 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from tests.judges.engine import HiveJudge
-from tests.judges.engine3 import Hive3Engine
 from tests.judges.golden_history import ALL
 from tests.judges.golden_plain import FORMATS, GOLDEN_PLAIN, NEW_YORK
+from tools.golden import convert, copy_table, engine_of, fail, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Engine = HiveJudge | Hive3Engine
+    from tools.golden import Engine
 
 _DATABASE: Final = "g"
 _INSERT_ONLY: Final = "'transactional'='true', 'transactional_properties'='insert_only'"
@@ -198,32 +193,21 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
         word, _, rest = step.partition(" ")
         match word:
             case "!fail":
-                _fail(engine, rest)
+                fail(engine, rest)
             case "!compact":
                 kind: Literal["minor", "major"] = "minor" if rest == "minor" else "major"
                 engine.compact(table, None, kind)
             case "!convert":
-                # Hive 4.0.1 turns a managed table without transactions into an external table.
-                managed = "'EXTERNAL'='FALSE', " if isinstance(engine, HiveJudge) else ""
-                engine.execute(f"alter table {table} set tblproperties ({managed}{_INSERT_ONLY})")
+                convert(engine, table, _INSERT_ONLY)
             case "!stray":
                 root = Path(engine.describe(table)["location"])
                 file = next(p for p in sorted(root.rglob("0*")) if p.is_file())
                 shutil.copy(file, root / "000005_0")
                 shutil.copy(file, file.parent / "named_otherwise.bin")
             case "!load":
-                location = engine.describe(rest)["location"]
-                engine.execute(f"load data inpath 'file:{location}' into table {table}")
+                load(engine, rest, f"into table {table}")
             case _:
                 engine.execute(step)
-
-
-def _fail(engine: Engine, sql: str) -> None:
-    if isinstance(engine, Hive3Engine):
-        engine.abort(sql)
-    else:
-        engine.begin("fail", sql)
-        engine.end("fail", commit=False)
 
 
 def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> None:
@@ -231,15 +215,8 @@ def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> No
     filled = [" ".join(step.replace("{t}", table).split()) for step in steps]
     _run(engine, table, filled)
     facts, rows = engine.describe(table), engine.rows(table)
-    folder, root = GOLDEN_PLAIN / version / name, Path(facts["location"])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    # On a local disk, the metastore's file system leaves a checksum file beside each file.
-    shutil.copytree(root, folder / "table", ignore=shutil.ignore_patterns(".*.crc"))
-    partitions = [
-        {**one, "location": str(Path(one["location"]).relative_to(root))}
-        for one in facts["partitions"]
-    ]
+    folder = GOLDEN_PLAIN / version / name
+    partitions = copy_table(facts, folder)
     case = {
         "columns": facts["columns"],
         "partitions": partitions,
@@ -260,18 +237,7 @@ def main() -> None:
     parser.add_argument("--zone", choices=("UTC", NEW_YORK), default="UTC")
     parser.add_argument("--format", choices=FORMATS, action="append", help="all by default")
     options = parser.parse_args()
-    with ExitStack() as stack:
-        engine: Engine
-        if options.version == "3.1.3":
-            engine = stack.enter_context(Hive3Engine(timezone=options.zone))
-        else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="golden-"))
-            config = LocalMetastoreConfig(
-                version=options.version, data_dir=Path(folder) / "metastore", ends_with_parent=True
-            )
-            metastore = stack.enter_context(LocalMetastore(config))
-            engine = stack.enter_context(HiveJudge(metastore.uri, timezone=options.zone))
-        engine.execute(f"create database if not exists {_DATABASE}")
+    with engine_of(options.version, _DATABASE, options.zone) as engine:
         if options.zone != "UTC":
             # ORC needs no case with a zone, because it stores wall-clock times.
             for name, steps in _typed(FORMATS["parquet"]):

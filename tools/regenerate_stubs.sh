@@ -27,6 +27,13 @@ made="$out/airflow_hiveacid/metastore/gen"
 find "$made" -name '*-remote' -delete
 printf '"""Stubs of the metastore, generated from ../idl; never edited."""\n' > "$made/__init__.py"
 
+# Only servers need the interface and the processor; tests have a processor of their own.
+for file in "$made"/service/*.py; do
+    sed -i -e '/^class Iface(/,/^class Client(/{/^class Client(/!d}' \
+        -e '/^class Processor(/,/^# HELPER FUNCTIONS/{/^# HELPER FUNCTIONS/!d}' \
+        -e 's/^class Client(Iface):/class Client(object):/' "$file"
+done
+
 rm -rf "$gen"
 cp -r "$made" "$gen"
 echo "generated $(find "$gen" -name '*.py' | wc -l) files in ${gen#"$root"/}"

@@ -11,7 +11,7 @@ export HIVEACID_TESTS_UNTIL=$(($(date +%s) + 4800))
 mkdir -p build
 rm -f build/junit-*.xml
 rooms=()
-for room in format plan jobs metastore storage versions maintenance spark sql local lazy_names.py; do rooms+=("airflow_hiveacid/$room"); done
+for room in format plan jobs metastore storage versions maintenance reading writing spark sql local java_program.py lazy_names.py; do rooms+=("airflow_hiveacid/$room"); done
 engines="interop or judge"
 starting="server or spark or $engines"
 more=("$@")

@@ -15,22 +15,19 @@ from urllib.parse import urlencode
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_hiveacid.assets.uris import Aspect, AssetUri
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.watch.conditions import CompactionNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _POLL_INTERVAL: Final = timedelta(minutes=1)
 _REFIRE_AFTER: Final = timedelta(hours=1)
-_DEFAULTS: Final = {
-    "delta_count": str(None),
-    "delta_ratio": str(None),
-    "also_when": "",
-    "poll_interval_s": str(_POLL_INTERVAL.total_seconds()),
-    "refire_after_s": str(_REFIRE_AFTER.total_seconds()),
-}
 
 
 def hive_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> Asset:
@@ -106,23 +103,47 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
         InvalidNameError: `table` is not the name of a table.
         ConfigurationError: a threshold or a time is invalid.
     """
+    poll_s, refire_s = poll_interval.total_seconds(), refire_after.total_seconds()
+    if poll_s <= 0:
+        raise ConfigurationError(f"poll_interval must be above 0 s, found {poll_s} s")
+    if refire_s < 0:
+        raise ConfigurationError(f"refire_after must be 0 s or more, found {refire_s} s")
+    thresholds = arguments.thresholds(delta_count, delta_ratio, also_when)
+    condition = CompactionNeeded(table=str(TableRef.parse(table)), thresholds=thresholds)
     trigger = CompactionDueTrigger(
-        table=str(TableRef.parse(table)),
-        delta_count=delta_count,
-        delta_ratio=delta_ratio,
-        also_when=also_when,
+        condition=condition.to_json(),
         hive_acid_conn_id=hive_acid_conn_id,
-        poll_interval_s=poll_interval.total_seconds(),
-        refire_after_s=refire_after.total_seconds(),
+        poll_interval_s=poll_s,
+        refire_after_s=refire_s,
     )
-    return _asset(table, hive_acid_conn_id, Aspect.COMPACTION, trigger)
+    settings = _settings(thresholds, poll_s, refire_s)
+    defaults = _settings(
+        GivenThresholds(), _POLL_INTERVAL.total_seconds(), _REFIRE_AFTER.total_seconds()
+    )
+    own = {name: text for name, text in settings.items() if text != defaults[name]}
+    return _asset(table, hive_acid_conn_id, Aspect.COMPACTION, own, trigger)
+
+
+def _settings(thresholds: GivenThresholds, poll_s: float, refire_s: float) -> dict[str, str]:
+    """Return the settings of a watched asset as texts, in Airflow's order of a URI's query."""
+    plain = thresholds.plain()
+    return {
+        "also_when": ",".join(f"{name}:{limit}" for name, limit in plain["also_when"].items()),
+        "delta_count": str(plain["delta_count"]),
+        "delta_ratio": str(plain["delta_ratio"]),
+        "poll_interval_s": str(poll_s),
+        "refire_after_s": str(refire_s),
+    }
 
 
 def _asset(
-    table: str, conn_id: str, aspect: Aspect, trigger: CompactionDueTrigger | None = None
+    table: str,
+    conn_id: str,
+    aspect: Aspect,
+    settings: Mapping[str, str] = {},
+    trigger: CompactionDueTrigger | None = None,
 ) -> Asset:
     ref = TableRef.parse(table)
-    settings = {} if trigger is None else _own_settings(trigger)
     # Airflow requires that asset names are unique.
     name = str(ref) if conn_id == DEFAULT_CONNECTION else f"{conn_id}: {ref}"
     words = (name, aspect.value, *(f"{key}={value}" for key, value in settings.items()))
@@ -132,15 +153,3 @@ def _asset(
         uri=str(uri),
         watchers=[] if trigger is None else [AssetWatcher(name=f"watch {name}", trigger=trigger)],
     )
-
-
-def _own_settings(trigger: CompactionDueTrigger) -> dict[str, str]:
-    """Return the settings that differ from the defaults, in Airflow's order of a URI's query."""
-    arguments = trigger.serialize()[1]
-    also = (f"{name}:{limit}" for name, limit in arguments["also_when"].items())
-    settings = {**arguments, "also_when": ",".join(also)}
-    return {
-        key: str(settings[key])
-        for key, default in sorted(_DEFAULTS.items())
-        if str(settings[key]) != default
-    }

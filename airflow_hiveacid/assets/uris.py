@@ -88,11 +88,7 @@ class AssetUri:
 
 
 def normalized(parts: SplitResult) -> SplitResult:
-    """Return a URI with our scheme, with the table's name converted to lower case.
-
-    Raises:
-        ValueError: the URI is invalid.
-    """
+    """Return a URI with our scheme, with the table's name converted to lower case."""
     return urlsplit(str(AssetUri.parse(parts)))
 
 
@@ -108,9 +104,6 @@ def dataset_name(uri: AssetUri) -> tuple[str, str]:
     """Return the namespace and name of a table in OpenLineage, as in datasets of Spark and Hive.
 
     The namespace contains the first address of the connection's metastore.
-
-    Raises:
-        ConfigurationError: the connection is missing or invalid.
     """
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook  # noqa: PLC0415 - only after a task
 

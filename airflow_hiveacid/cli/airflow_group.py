@@ -34,8 +34,11 @@ def get_commands() -> Sequence[GroupCommand]:
             description=command.description or None,
             func=_running(command),
             args=[
-                Arg(one.names, **one.settings)  # type: ignore[no-untyped-call]
-                for one in (*command.arguments, *((CONNECTION,) if command.calls_metastore else ()))
+                Arg(option.names, **option.settings)  # type: ignore[no-untyped-call]
+                for option in (
+                    *command.arguments,
+                    *((CONNECTION,) if command.calls_metastore else ()),
+                )
             ],
         )
         for command in COMMANDS

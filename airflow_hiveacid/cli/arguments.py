@@ -56,14 +56,14 @@ def named(path: str) -> Any:  # noqa: ANN401 - any function
     return resolve_name(path)
 
 
-def by(path: str, prefix: str = "") -> Callable[[str], object]:
+def by(path: str, prefix: str = "", **settings: str) -> Callable[[str], object]:
     """Return a parser that calls the function at `path`, with `prefix` before the value."""
 
     def parse(text: str) -> object:
         from airflow_hiveacid.format.errors import HiveAcidError  # noqa: PLC0415 - as above
 
         try:
-            return named(path)(f"{prefix}{text}")
+            return named(path)(f"{prefix}{text}", **settings)
         except HiveAcidError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -81,60 +81,17 @@ def at_least(lowest: int) -> Callable[[str], int]:
     return parse
 
 
-def fraction(text: str) -> float:
-    """Parse a fraction, above 0 and at most 1.
+def read_by(reader: str, argument: str = "value") -> Callable[[str], object]:
+    """Return a parser that calls a reader of operators' arguments, of `plan.arguments`.
 
-    Raises:
-        argparse.ArgumentTypeError: the value is not a number in this range.
+    Errors call the value `argument`.
     """
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number above 0 and up to 1; 0.1 means 10 %"
-        )
-    return share
-
-
-def or_off(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """Return a parser that also accepts `off`, which switches a threshold off."""
-
-    def parse_or_off(text: str) -> object:
-        if text.lower() != "off":
-            return parse(text)
-        return named("airflow_hiveacid.jobs.specs.maintenance:Off.OFF")
-
-    return parse_or_off
-
-
-def also_when(text: str) -> object:
-    """Parse further thresholds of a compaction, such as `small_files=200,deleted_rows=1000`.
-
-    Raises:
-        HiveAcidError: a name is unknown, or a threshold is neither a number above 0 nor `off`.
-    """
-    return named("airflow_hiveacid.plan.arguments:also_when")(text, "also_when")
+    return by("airflow_hiveacid.plan.arguments:" + reader, argument=argument)
 
 
 def duration(text: str) -> str:
-    """Check a duration, such as `7 days`, and return it unchanged.
-
-    Raises:
-        HiveAcidError: the value is not a duration.
-    """
+    """Check a duration, such as `7 days`, and return it unchanged."""
     named("airflow_hiveacid.plan.keeping:duration")(text, "value")
-    return text
-
-
-def unknown_age(text: str) -> str:
-    """Check the age at which a cleaning removes unknown files, and return it unchanged.
-
-    Raises:
-        HiveAcidError: the value is not a duration, or is too short.
-    """
-    named("airflow_hiveacid.plan.arguments:unknown_age")(text, "value")
     return text
 
 

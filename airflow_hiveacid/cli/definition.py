@@ -22,9 +22,8 @@ from airflow_hiveacid.cli.arguments import (
     argument,
     at_least,
     by,
-    fraction,
     named,
-    or_off,
+    read_by,
     version_arguments,
 )
 
@@ -57,17 +56,17 @@ class Command:
 
     def load(self) -> Callable[[argparse.Namespace], Iterator[str]]:
         """Import and return the function."""
-        found: Callable[[argparse.Namespace], Iterator[str]] = named(
+        function: Callable[[argparse.Namespace], Iterator[str]] = named(
             f"airflow_hiveacid.cli.commands.{self.function}"
         )
-        return found
+        return function
 
 
 _VERSION_NAMES: Final = ("version", "timestamp", "tag")
 _THRESHOLDS: Final = (
     argument(
         "--delta-count",
-        type=or_off(at_least(1)),
+        type=read_by("delta_count"),
         metavar="N",
         help=(
             "a partition is due if it has this number of deltas; off: never (default: the number in"
@@ -76,7 +75,7 @@ _THRESHOLDS: Final = (
     ),
     argument(
         "--delta-ratio",
-        type=or_off(fraction),
+        type=read_by("delta_ratio"),
         metavar="SHARE",
         help=(
             "a partition is due if its deltas have this share of the base's bytes; off: never"
@@ -86,7 +85,7 @@ _THRESHOLDS: Final = (
     ),
     argument(
         "--also-when",
-        type=by("airflow_hiveacid.cli.arguments:also_when"),
+        type=read_by("also_when", "also_when"),
         default={},
         metavar="NAME=N,..",
         help=(
@@ -153,7 +152,7 @@ _LOOK: Final = (
     Command(
         name="health",
         help="show deltas, sizes and leftovers of each partition, and whether it is due",
-        function="health:health",
+        function="explain:health",
         arguments=(TABLE, PARTITION, *_THRESHOLDS, OUTPUT),
     ),
     Command(
@@ -300,7 +299,7 @@ _MAINTAIN: Final = (
             argument(
                 "--remove-unknown-after",
                 metavar="TIME",
-                type=by("airflow_hiveacid.cli.arguments:unknown_age"),
+                type=read_by("unknown_age"),
                 help="also remove unknown files of this age, such as '30 days'; at least '1 day'",
             ),
             DRY_RUN,
@@ -310,7 +309,7 @@ _MAINTAIN: Final = (
     Command(
         name="own",
         help="record that a table owns its directory, after a move or restore of a metastore",
-        function="own:own",
+        function="clean:own",
         description=(
             "Record that the table of this metastore owns its directory, so that maintenance works"
             " on it, and not the table of another metastore or of an earlier name. Use this only if"

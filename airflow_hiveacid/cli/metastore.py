@@ -34,22 +34,14 @@ if TYPE_CHECKING:
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
-    """Return a metastore client; it connects when its first method is called.
-
-    Raises:
-        ConfigurationError: see `settings_of`.
-    """
+    """Return a metastore client; it connects when its first method is called."""
     from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
 
     return connect(endpoint_of(options))
 
 
 def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
-    """Return the metastore's addresses and login.
-
-    Raises:
-        ConfigurationError: see `settings_of`.
-    """
+    """Return the metastore's addresses and login."""
     return settings_of(options).endpoint
 
 
@@ -63,17 +55,17 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
         ConfigurationError: options are invalid or mutually exclusive, or there is no such
             connection.
     """
-    given = {name: getattr(options, name) for name in METASTORE_NAMES}
-    given = {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(options, name) for name in METASTORE_NAMES}
+    values = {name: value for name, value in values.items() if value is not None}
     if options.conn_id is not None:
-        if given:
-            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(given))}")
+        if values:
+            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(values))}")
         return _of_connection(options.conn_id)
     fields = ConnectionFields(
         conn_id="command line",
-        host=metastore_text(given.pop("metastore", None)),
-        login=given.pop("user", None),
-        extra=given,
+        host=metastore_text(values.pop("metastore", None)),
+        login=values.pop("user", None),
+        extra=values,
     )
     return parse_settings(fields)
 

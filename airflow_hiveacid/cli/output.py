@@ -91,8 +91,8 @@ def table(records: Sequence[Record], columns: Sequence[Column]) -> str:
         return plain_table(records, columns)
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     rows = [_cells(columns, record) for record in records]
-    filled = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    for column in (columns[at] for at in filled):
+    filled = [position for position in range(len(columns)) if any(row[position] for row in rows)]
+    for column in (columns[position] for position in filled):
         drawn.add_column(
             column.head,
             justify="right" if column.is_number else "left",
@@ -100,7 +100,7 @@ def table(records: Sequence[Record], columns: Sequence[Column]) -> str:
             no_wrap=not column.wraps,
         )
     for row in rows:
-        drawn.add_row(*(row[at] for at in filled))
+        drawn.add_row(*(row[position] for position in filled))
     return _drawn(drawn)
 
 
@@ -140,8 +140,8 @@ def count(head: str, name: str | None = None) -> Column:
     """Return a column of integers with thousands separators; an unknown number is blank."""
 
     def text(record: Record) -> str:
-        found = record.get(name or head)
-        return "" if found is None else f"{found:,}"
+        number = record.get(name or head)
+        return "" if number is None else f"{number:,}"
 
     return Column(head=head, text=text, is_number=True)
 

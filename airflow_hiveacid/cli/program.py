@@ -48,7 +48,6 @@ class _LogFormatter(logging.Formatter):
     """Lines of a log in which names from other clients cannot control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record's message, and its traceback if it has one."""
         record.msg, record.args = printable(record.getMessage()), None
         return printable(super().format(record), keep="\n\t")
 
@@ -57,7 +56,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all arguments."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, and exit."""
         self.exit(ExitCode.USAGE, f"error: {message}; `{self.prog} --help` lists the arguments\n")
 
 
@@ -74,23 +72,25 @@ def parser(prog: str = "hiveacid") -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND", prog=prog)
     for command in COMMANDS:
         positional = [_shown(a) for a in command.arguments if a.is_positional]
-        one = commands.add_parser(
+        subparser = commands.add_parser(
             command.name,
             help=command.help,
             description=command.description or f"{command.help[0].upper()}{command.help[1:]}.",
             usage=" ".join((prog, command.name, *positional, "[options]")),
         )
-        _add(one, command.arguments)
+        _add(subparser, command.arguments)
         if command.calls_metastore:
-            group = one.add_argument_group("metastore", "the options of an Airflow connection")
+            group = subparser.add_argument_group(
+                "metastore", "the options of an Airflow connection"
+            )
             _add(group, (CONNECTION, *METASTORE))
-        one.set_defaults(command=command)
+        subparser.set_defaults(command=command)
     return top
 
 
 def _add(to: argparse._ActionsContainer, arguments: Iterable[Argument]) -> None:
-    for one in arguments:
-        to.add_argument(*one.names, **one.settings)
+    for argument in arguments:
+        to.add_argument(*argument.names, **argument.settings)
 
 
 def _shown(positional: Argument) -> str:
@@ -136,11 +136,7 @@ def run(command: Command, options: argparse.Namespace) -> int:
 
 
 def _check_output(out: TextIO | None) -> None:
-    """Raise an error if standard output is closed, before a command starts work.
-
-    Raises:
-        ConfigurationError: standard output is closed.
-    """
+    """Raise an error if standard output is closed, before a command starts work."""
     if out is None or out.closed:
         raise ConfigurationError("standard output is closed, so nothing was done")
     if isinstance(out, io.TextIOWrapper):
@@ -148,17 +144,12 @@ def _check_output(out: TextIO | None) -> None:
 
 
 def _check_choices(command: Command, options: argparse.Namespace) -> None:
-    """Check mutually exclusive arguments, because Airflow's arguments cannot declare them.
-
-    Raises:
-        ConfigurationError: too many of these arguments are given, or a required argument is
-            missing.
-    """
+    """Check mutually exclusive arguments, because Airflow's arguments cannot declare them."""
     for names, needed in ((command.at_most_one, False), (command.exactly_one, True)):
-        given = [option_name(name) for name in names if getattr(options, name) is not None]
-        if len(given) > 1:
-            raise ConfigurationError(f"{given[1]} cannot be used with {given[0]}")
-        if needed and names and not given:
+        options_given = [option_name(name) for name in names if getattr(options, name) is not None]
+        if len(options_given) > 1:
+            raise ConfigurationError(f"{options_given[1]} cannot be used with {options_given[0]}")
+        if needed and names and not options_given:
             raise ConfigurationError(f"give one of {', '.join(map(option_name, names))}")
 
 

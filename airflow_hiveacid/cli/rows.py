@@ -18,7 +18,7 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
 from airflow_hiveacid.storage.plain.fitness import check_files_readable
-from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.rows import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
@@ -54,37 +54,30 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
 
     Yields:
         The rows of one batch.
-
-    Raises:
-        HiveAcidError: the files cannot be read.
     """
     types: list[HiveType] = [parse_type(column.type) for column in view.columns]
     types += [_partition_type(column.type) for column in view.partition_columns]
     names = [column.name for column in (*view.columns, *view.partition_columns)]
     if with_identity:
         types, names = [_IDENTITY, *types], [ROW_ID, *names]
-    left = limit or None
+    remaining = limit or None
     for root in view.roots:
         for batch in _rows(view, root, with_identity=with_identity):
-            whole = _with_partition(batch.slice(0, left), view, root)
+            whole = _with_partition(batch.slice(0, remaining), view, root)
             lines = json_lines(whole, types)
             yield [dict(zip(names, json.loads(line), strict=True)) for line in lines]
-            if left is not None:
-                left -= whole.num_rows
-                if left <= 0:
+            if remaining is not None:
+                remaining -= whole.num_rows
+                if remaining <= 0:
                     return
 
 
 def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
-    """Count a root's visible rows by write ID; rows without row IDs are counted under 0.
-
-    Raises:
-        HiveAcidError: the files cannot be read.
-    """
-    found: Counter[int] = Counter()
+    """Count a root's visible rows by write ID; rows without row IDs are counted under 0."""
+    rows_per_write: Counter[int] = Counter()
     if view.kind is not TransactionalKind.FULL_ACID:
-        found[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))
-        return found
+        rows_per_write[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))
+        return rows_per_write
     for batch in scan(
         root.location,
         view.columns,
@@ -95,9 +88,9 @@ def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
         state=root.state,
     ):
         counts = pc.value_counts(pc.struct_field(batch.column(IDENTITY), 0))
-        for one in counts.to_pylist():
-            found[one["values"]] += one["counts"]
-    return found
+        for entry in counts.to_pylist():
+            rows_per_write[entry["values"]] += entry["counts"]
+    return rows_per_write
 
 
 def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[pa.RecordBatch]:

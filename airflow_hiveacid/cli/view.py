@@ -38,6 +38,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
+from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 PRESENT: Final = VersionSpec()
 """The version that a command reads by default."""
-
-_LOCK_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +112,19 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
         table = client.get_source(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        wanted, version = options.partition, version_of(options)
+        partition, version = options.partition, version_of(options)
         if holds_files or not version.is_now:
-            with read_transaction(client, table, wanted) as txn:
-                view = view_of(client, table, wanted, txn.snapshot)
+            with read_transaction(client, table, partition) as txn:
+                view = view_of(client, table, partition, txn.snapshot)
                 yield view if version.is_now else _as_of(client, table, view, txn, version)
             return
-        yield view_of(client, table, wanted, snapshot_now(client, [table.ref]))
+        yield view_of(client, table, partition, snapshot_now(client, [table.ref]))
 
 
 def version_of(options: argparse.Namespace) -> VersionSpec:
     """Return the version that the options select; by default the current version."""
-    found: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
-    return found
+    version: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
+    return version
 
 
 def absolute(location: str) -> str:
@@ -165,11 +164,7 @@ def _by_hand(options: argparse.Namespace) -> TableView:
 def read_transaction(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
 ) -> Iterator[MetastoreTransaction]:
-    """Hold a read transaction on a table or one of its partitions during the `with` block.
-
-    Raises:
-        HiveAcidError: as in `metastore.transaction.begin`.
-    """
+    """Hold a read transaction on a table or one of its partitions during the `with` block."""
     from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
     from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
@@ -180,7 +175,7 @@ def read_transaction(
         operations=frozenset({DataOperation.SELECT}),
         partitions=None if wanted is None else (wanted,),
     )
-    terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
+    terms = JobTerms(job_key=None, lock_timeout_s=READ_LOCK_TIMEOUT_S)
     with begin(client, terms, reads=[access]) as txn:
         yield txn
 
@@ -192,11 +187,6 @@ def _as_of(
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    """Return the view with the files of an earlier version.
-
-    Raises:
-        HiveAcidError: see `past_of` and `Past.states`.
-    """
     from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
 
@@ -215,21 +205,17 @@ def _as_of(
 def view_of(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
 ) -> TableView:
-    """Return the view of a table, or of a single partition, at a snapshot.
-
-    Raises:
-        PartitionNotFoundError, ConfigurationError: the table does not have the partition.
-    """
+    """Return the view of a table, or of a single partition, at a snapshot."""
     return TableView(
         title=str(table.ref),
         roots=tuple(
             ShownRoot(
-                location=found.location,
-                partition=found.name,
-                storage=found.storage or table.storage,
-                columns=found.columns,
+                location=partition.location,
+                partition=partition.name,
+                storage=partition.storage or table.storage,
+                columns=partition.columns,
             )
-            for found in _partitions(client, table, wanted)
+            for partition in _partitions(client, table, wanted)
         ),
         columns=table.columns,
         partition_columns=table.partition_columns,
@@ -249,7 +235,7 @@ def _partitions(
         return client.list_partitions(table)
     if not table.is_partitioned:
         raise ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
-    found = client.get_partitions(table, [wanted])
-    if not found:
+    partitions = client.get_partitions(table, [wanted])
+    if not partitions:
         raise PartitionNotFoundError(table=table.ref, partition=wanted)
-    return found
+    return partitions

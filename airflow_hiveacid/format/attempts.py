@@ -1,8 +1,7 @@
 """The attempt ID, which identifies one submission of a job.
 
 A task that runs again keeps its job key, but every submission is a new attempt. The job
-description, the locks, the staging directories and the ledger all store the attempt ID. So each of
-these objects can be traced to the attempt that made it.
+description, the locks, the staging directories and the ledger show which attempt made them.
 
 Example:
     >>> AttemptId.parse("2-00c0ffee0123")
@@ -29,8 +28,7 @@ _NONCE: Final = re.compile(r"[0-9a-f]{12}")
 class AttemptId:
     """One submission of a job: the task's try number and a unique nonce.
 
-    The try number of a task never decreases, even if the task is cleared. A try number of 0 means
-    that there is no task.
+    A task's try number never decreases, even if it is cleared. 0 means that there is no task.
     """
 
     try_number: int
@@ -47,11 +45,7 @@ class AttemptId:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the string form of an attempt ID.
-
-        Raises:
-            InvalidNameError: `text` is not the string form of an attempt ID.
-        """
+        """Parse the string form of an attempt ID. Raises InvalidNameError."""
         match = _PATTERN.fullmatch(text)
         if match is None:
             raise InvalidNameError(name=text, what="attempt ID (expected <try>-<12 hex digits>)")

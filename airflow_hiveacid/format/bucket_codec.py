@@ -1,7 +1,7 @@
 """The integer in the `bucket` column: codec version, bucket ID and statement ID in 32 bits.
 
-Input and output are only integers. The row ID contains the raw integer. `decode` is needed only to
-find a row's bucket file. The encoding is that of Hive's class BucketCodec.
+Input and output are only integers. The row ID contains the raw integer; `decode` only finds a row's
+bucket file. The encoding is that of Hive's class BucketCodec.
 
 Example:
     >>> encode(BucketId(3), StatementId(2))
@@ -61,8 +61,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
     """Decode a bucket property; ignore reserved bits, since Trino's writer can set them.
 
-    Raises:
-        InvalidNameError: the version bits are neither 0 nor 1, or the value exceeds signed 32 bits.
+    Raises InvalidNameError if the version is neither 0 nor 1, or the value exceeds signed 32 bits.
     """
     version = bucket_property >> VERSION_SHIFT
     if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:

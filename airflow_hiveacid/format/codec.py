@@ -1,12 +1,11 @@
 """The JSON form of frozen dataclasses, in job contracts and in files.
 
 Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, frozen sets,
-mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values.
-A `Codec` reads such values back, by the type hints of the fields. This module does not depend on
-the types of jobs or notes.
+mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values,
+which a `Codec` reads back by the type hints. Must not depend on the types of jobs or notes.
 
 Example:
-    >>> from airflow_hiveacid.format.records.conversion import Move
+    >>> from airflow_hiveacid.format.records.maintenance import Move
     >>> to_json(Move(location="/t", source="a", target="b"))
     {'location': '/t', 'source': 'a', 'target': 'b'}
     >>> Codec().read(Move, {"location": "/t", "source": "a", "target": "b"})
@@ -18,10 +17,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     NewType,
@@ -34,9 +32,6 @@ from typing import (
 )
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""
@@ -75,12 +70,9 @@ def stored_as(name: str | None) -> Mapping[str, str | None]:
 
 
 def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
-    """Convert a dataclass value to JSON values, including fields that are None.
+    """Convert a dataclass value to JSON values, also fields that are None; `texts` become strings.
 
-    Values of the types in `texts` become strings.
-
-    Raises:
-        TypeError: a nested value has a type that JSON does not allow.
+    Raises TypeError if a nested value has a type that JSON does not allow.
     """
     if isinstance(value, texts):
         return str(value)
@@ -111,15 +103,11 @@ class _Field:
 
 
 class Codec:
-    """A reader of dataclasses, and its counterpart `to_json`.
+    """A reader of dataclasses, and its counterpart `to_json`. Mutable: it remembers their fields.
 
-    The object is mutable, because it remembers the fields of each dataclass. Threads may share it.
-
-    Args:
-        texts: the types whose values are strings in JSON, with the functions that parse them.
-        numbers: for int and float, functions that raise ValueError if a number is out of bounds.
-        needs_all: True if no field may be missing, even if it has a default.
-        ignores_unknown: True to ignore unknown fields.
+    Threads may share it. `texts` are the types whose values are strings in JSON, with the functions
+    that parse them. The functions in `numbers`, for int and float, raise ValueError if a number is
+    out of bounds. With `needs_all`, no field may be missing, even if it has a default.
     """
 
     def __init__(
@@ -141,8 +129,7 @@ class Codec:
     def read(self, cls: type[_T], data: object, path: str = "") -> _T:
         """Return a value of a type from JSON values; `path` is the path of `data` in messages.
 
-        Raises:
-            MisfitError: a field is missing, unknown or of the wrong type.
+        Raises MisfitError if a field is missing, unknown or of the wrong type.
         """
         return cast("_T", self._reader(cls)(data, path))
 
@@ -176,7 +163,6 @@ class Codec:
         return self._known[cls]
 
     def _reader(self, hint: Any) -> _Read:  # noqa: ANN401 - driven by hints
-        """Return the function that reads values of a type."""
         origin, args = get_origin(hint), get_args(hint)
         if isinstance(hint, NewType):
             return self._reader(hint.__supertype__)

@@ -1,10 +1,9 @@
 """Lookup tables of Hive's rules: which locks wait for each other, and which commits conflict.
 
 Input is operations, lock types and metastore generations. Output is the lock type to request,
-whether two locks are compatible, and whether two commits conflict. This module must not request
-locks. The metastore itself applies these rules. This provider uses the tables to request locks, and
-to predict and check the outcome of two jobs. `format.policies` lists the outcome of each pair of
-operations under each conflict policy.
+whether two locks are compatible, and whether two commits conflict. The metastore applies these
+rules; this provider uses them to request locks, and to predict and check the outcome of two jobs
+(`format.policies`).
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)
@@ -16,13 +15,11 @@ Example:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import MetastoreVersionError
 from airflow_hiveacid.format.server_enum import ServerEnum
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class MetastoreGeneration(enum.Enum):
@@ -33,10 +30,7 @@ class MetastoreGeneration(enum.Enum):
 
 
 class DataOperation(enum.Enum):
-    """An operation on a table or partition.
-
-    A MERGE is represented by the operations of its clauses.
-    """
+    """An operation on a table or partition; a MERGE is the operations of its clauses."""
 
     SELECT = "select"
     INSERT = "insert"
@@ -65,8 +59,7 @@ class LockLevel(enum.Enum):
 class LockState(ServerEnum):
     """The metastore's answer to a lock request.
 
-    ABORT: the request's transaction is aborted or unknown. NOT_ACQUIRED: the lock is held by
-    another request, and this request asked not to wait.
+    ABORT: its transaction is aborted or unknown. NOT_ACQUIRED: it was not to wait.
     """
 
     ACQUIRED = "acquired"
@@ -135,10 +128,8 @@ def may_share(
     """Return whether a transaction can get `requested` while another transaction holds `held`.
 
     A read lock on a database is compatible with any lock on one of its tables
-    (TxnHandler.ignoreConflict). A held lock of an unknown type counts as incompatible.
-
-    Raises:
-        MetastoreVersionError: one of the locks does not exist in that generation.
+    (TxnHandler.ignoreConflict). A held lock of an unknown type counts as incompatible. Raises
+    MetastoreVersionError if one of them does not exist in that generation.
     """
     table = _COMPATIBLE[generation]
     _known(requested, generation)
@@ -158,9 +149,9 @@ def recorded_as(operation: DataOperation) -> DataOperation:
 def conflict(mine: DataOperation, theirs: DataOperation, generation: MetastoreGeneration) -> bool:
     """Return whether a commit fails because a different transaction committed first.
 
-    The result is meaningful only if two conditions hold: both transactions wrote to the same
-    partition, and the other transaction committed after `mine` was opened. V4 checks for conflicts
-    only if the commit request states that the transaction held no exclusive write lock.
+    Both must have written to the same partition, and the other must have committed after `mine` was
+    opened. V4 checks for conflicts only if the commit request states that the transaction held no
+    exclusive write lock.
     """
     return (recorded_as(mine), recorded_as(theirs)) in _CONFLICTS[generation]
 

@@ -1,7 +1,7 @@
 """Rules for definition changes: a change is allowed only if all engines still read the same rows.
 
 Input is types, parameter names and partition values. Output is the reason for a refusal, or the
-canonical form of a partition value. This module must not parse SQL or call the metastore.
+canonical form of a partition value. Must not parse SQL or call the metastore.
 
 Example:
     >>> print(why_no_change("int", "bigint"), why_no_change("decimal(10,2)", "decimal(12,2)"))
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import POLICY_PROPERTY
@@ -25,9 +26,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -78,12 +76,9 @@ def why_fixed(parameter: str) -> str | None:
 def why_no_change(old: str, new: str) -> str | None:
     """Return why a column's type cannot change; None if every existing value stays the same.
 
-    A change is allowed only if all engines read the same values from files with the old type. The
-    engines are Hive 3.1, Hive 4, Trino and this provider. For example, a float cannot become a
-    double: Hive 3.1 reads 0.1 as 0.1, but the other engines read 0.10000000149011612.
-
-    Raises:
-        InvalidNameError: `old` or `new` is not a Hive type.
+    All engines (Hive 3.1, Hive 4, Trino and this provider) must read the same values from files
+    with the old type. A float cannot become a double: Hive 3.1 reads 0.1 as 0.1, but the others
+    read 0.10000000149011612.
     """
     match parse_type(old), parse_type(new):
         case before, after if before == after:
@@ -119,9 +114,7 @@ def _holds_all(wide: DecimalType, narrow: DecimalType) -> bool:
 def partition_spelling(text: str, column_type: str) -> str:
     """Return a partition value as Hive spells it in a partition name.
 
-    Raises:
-        ConfigurationError: `text` is not a value of `column_type`, or this provider does not
-            support partition columns of this type.
+    Raises ConfigurationError for another type's value, or an unsupported type.
     """
     hive_type = parse_type(column_type)
     spelling: str | None = None

@@ -1,7 +1,7 @@
 """Check the files of tables without full ACID, using only the metastore's description.
 
-Input is a table, a partition and their storage. Each check raises an error or returns nothing. The
-checks never open a file; `storage.plain.fitness` adds the checks of single formats.
+Input is a table, a partition and their storage. The checks never open a file;
+`storage.plain.fitness` adds the checks of single formats.
 
 Example:
     >>> check_format("db.t", Storage(format=FileFormat.ORC), {})
@@ -9,15 +9,18 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import FileFormat, Storage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableInfo,
+)
 
 _READ: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT})
 # If this table parameter is true, Hive matches Parquet columns by position.
@@ -25,15 +28,9 @@ _BY_POSITION: Final = "parquet.column.index.access"
 
 
 def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Raise an error if files of a table or partition without full ACID are unreadable.
+    """Raise UnsupportedTableError for unreadable files without full ACID.
 
-    Args:
-        table: the table, for messages.
-        storage: the storage of the table or partition.
-        parameters: the table's parameters.
-
-    Raises:
-        UnsupportedTableError: the format is not supported, or Hive matches columns by position.
+    The format is not supported, or Hive matches columns by position.
     """
     by_position = {**dict(storage.parameters), **parameters}.get(_BY_POSITION, "")
     if storage.format is FileFormat.PARQUET and by_position.lower() == "true":
@@ -59,18 +56,8 @@ def own_columns(
     """Return the columns that Hive uses for a partition's files; None means the table's columns.
 
     Hive reads ORC files with the table's columns. In other formats, Hive returns NULL for each
-    column that the partition's definition lacks, even if the files contain the column.
-
-    Args:
-        table: the table, for messages.
-        columns: the table's columns.
-        partition: the partition's name.
-        own: the partition's columns (`PartitionInfo.columns`).
-        format_: the format of the partition's files.
-
-    Raises:
-        UnsupportedTableError: the partition's column names differ from the names of the table's
-            first columns, or have a different order.
+    column that the partition's definition (`own`) lacks, even if the files contain it. Raises
+    UnsupportedTableError if its names are not those of the table's first columns, in their order.
     """
     if own is None or format_ is FileFormat.ORC:
         return None
@@ -84,11 +71,7 @@ def own_columns(
 
 
 def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Raise an error unless all partitions of an insert-only table have the table's file format.
-
-    Raises:
-        UnsupportedTableError: a partition's format differs from the table's.
-    """
+    """Raise UnsupportedTableError unless all partitions have the table's file format."""
     for partition in partitions:
         if partition.storage is not None and partition.storage.format is not table.storage.format:
             raise UnsupportedTableError(

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # The maximum number of IDs in the ranges of a string. A string with more IDs is not a valid
 # snapshot, and would exhaust the memory.
@@ -27,11 +25,7 @@ _Id = TypeVar("_Id", bound=int)
 def sorted_disjoint(
     opened: Iterable[int], aborted: Iterable[int], *, what: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return both lists sorted and without duplicates.
-
-    Raises:
-        InvalidNameError: an ID is in both lists.
-    """
+    """Return both lists sorted and without duplicates; an ID in both raises InvalidNameError."""
     first, second = tuple(sorted(set(opened))), tuple(sorted(set(aborted)))
     both = set(first).intersection(second)
     if both:
@@ -57,11 +51,7 @@ def count_within(ids: tuple[int, ...], low: int, high: int) -> int:
 
 
 def fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
-    """Split a string at its colons, and pad the result with empty fields.
-
-    Raises:
-        InvalidNameError: the string has too few or too many fields.
-    """
+    """Split a string at its colons, and pad it with empty fields, or raise InvalidNameError."""
     fields = [field.strip() for field in text.strip().split(":")]
     if not at_least <= len(fields) <= at_most:
         raise InvalidNameError(name=text, what=f"{what} ({at_least} to {at_most} fields)")
@@ -69,11 +59,7 @@ def fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]
 
 
 def number_in(field: str, text: str) -> int:
-    """Parse a field that contains one ID.
-
-    Raises:
-        InvalidNameError: the field is not a number, or exceeds 64 bits.
-    """
+    """Parse a field that contains one ID of at most 64 bits, or raise InvalidNameError."""
     is_number = field.isascii() and field.isdigit() and len(field) <= _MOST_DIGITS
     if not is_number or int(field) > LONG_MAX:
         raise InvalidNameError(name=text, what=f"list of IDs ({field!r} is not a number)")
@@ -83,8 +69,7 @@ def number_in(field: str, text: str) -> int:
 def numbers_in(field: str, text: str) -> list[int]:
     """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`.
 
-    Raises:
-        InvalidNameError: an item is not a number, or is a range in a form that Hive never prints.
+    Raises InvalidNameError, also for a range in a form that Hive never prints.
     """
     # A fast path for fields without ranges: a metastore may list a million single aborted IDs.
     if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):

@@ -1,8 +1,7 @@
 """Hide secrets that this process has read from all error messages.
 
 A server may quote a password or token in its error, and our errors quote the server.
-`HiveAcidError` therefore hides known secrets, in plain text and in encoded forms. This module does
-not read secrets from any source.
+`HiveAcidError` therefore hides known secrets, in plain text and in encoded forms.
 
 Example:
     >>> _ = keep_secret("open sesame")
@@ -16,12 +15,10 @@ import base64
 import json
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, quote_plus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HIDDEN: Final = "***"
 # Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the
@@ -62,7 +59,7 @@ def without_secrets(text: str) -> str:
 
 
 def uncut(text: str) -> tuple[int, int]:
-    """Return where the part of a text begins and ends that contains no part of a cut secret.
+    """Return the bounds of the part of a text without a part of a cut secret.
 
     The text is cut between lines, so only a secret with several lines may be cut.
     """

@@ -1,8 +1,8 @@
 """Parse and print directory and file names; only this module handles underscores and padding.
 
 Input is single path components. Output is parsed names; their string form is the name that Hive
-writes. Like Hive, the parser accepts any padding (AcidUtils.parseBase, parsedDelta). Printed names
-always have Hive's padding. This module must not depend on listings or on visibility.
+writes. Like Hive's (AcidUtils.parseBase, parsedDelta), the parser accepts any padding. Must not
+depend on listings or on visibility.
 
 Example:
     >>> str(DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0)))
@@ -71,9 +71,8 @@ def _visibility_suffix(txn_id: TxnId | None) -> str:
 class BaseName:
     """`base_<write id>`: a directory with all rows up to that write ID, inclusive.
 
-    `visibility_txn_id` is the compactor's transaction: readers see the base only after that
-    transaction commits. None means that the name has no suffix, or has the equivalent suffix
-    `_v0000000` (AcidUtils.addVisibilitySuffix).
+    `visibility_txn_id` is the compactor's transaction, which must be committed for a reader to see
+    the base. None means no suffix, or the equivalent `_v0000000` (AcidUtils.addVisibilitySuffix).
     """
 
     write_id: WriteId
@@ -87,10 +86,7 @@ class BaseName:
 
     @property
     def high(self) -> WriteId:
-        """The highest write ID that the base covers, inclusive.
-
-        `DeltaName` also has the attribute `high`.
-        """
+        """The highest write ID that the base covers, inclusive, as in `DeltaName`."""
         return self.write_id
 
     @property
@@ -128,10 +124,7 @@ class DeltaName:
         return f"{prefix}_{self.low:07d}_{self.high:07d}{suffix}"
 
     def holds(self, other: BaseName | DeltaName) -> bool:
-        """Return whether this delta covers all write IDs of `other`.
-
-        The result is False if `other` is a base, or if only one of the two is a delete delta.
-        """
+        """Return whether this delta covers a delta of the same kind, with all its write IDs."""
         return (
             isinstance(other, DeltaName)
             and self.is_delete == other.is_delete
@@ -211,10 +204,7 @@ def _parse_delta(name: str) -> DeltaName | None:
 
 
 def looks_like_directory_name(name: str) -> bool:
-    """Return whether a name has the prefix of a base or delta.
-
-    Hive fails if a name has such a prefix but cannot be parsed.
-    """
+    """Return whether a name has the prefix of a base or delta; Hive fails if it cannot parse it."""
     return name.startswith(_DIRECTORY_PREFIXES)
 
 
@@ -241,9 +231,7 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 def bucket_file(bucket_id: BucketId) -> str:
-    """Return our file name for a bucket.
-
-    The name contains no attempt ID, because Hive 3.1 and Trino cannot parse attempt IDs.
+    """Return our file name for a bucket, without an attempt ID: Hive 3.1 and Trino parse none.
 
     Example:
         >>> bucket_file(BucketId(0))
@@ -287,9 +275,9 @@ def is_below_hidden(path: str) -> bool:
 def is_manifest(path: str) -> bool:
     """Return whether a file is a manifest of a Hive 4 task, such as `-tmp.delta_4_4_1/0.manifest`.
 
-    A manifest lists the files of a task, and has no rows. Hive removes it when its statement ends.
-    Readers do not ignore names that begin with `-tmp.` (Utilities, AcidUtils.hiddenFileFilter), so
-    without this rule a manifest would be an original file.
+    It lists the files of a task, and has no rows; Hive removes it when its statement ends. Readers
+    do not ignore names that begin with `-tmp.` (Utilities, AcidUtils.hiddenFileFilter), so without
+    this rule it would be an original file.
     """
     directory, _, name = path.rpartition("/")
     return name.endswith(".manifest") and directory.rpartition("/")[2].startswith("-tmp.")
@@ -298,9 +286,8 @@ def is_manifest(path: str) -> bool:
 def staging_directory(token: str) -> str:
     """Return the name of the staging directory of one attempt.
 
-    Raises:
-        InvalidNameError: the token is empty or contains a character other than a letter, digit,
-            `.`, `_` or `-`.
+    Raises InvalidNameError for an empty token, or one with other than letters, digits, `.`, `_`,
+    `-`.
     """
     if not _STAGING_TOKEN.match(token):
         raise InvalidNameError(name=token, what="staging token")

@@ -1,13 +1,12 @@
 """Tables that define which of two jobs can commit, and which operations the jobs record.
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
-guaranteed outcome. Two jobs *meet* under two conditions: each began before the other committed, and
-both write to the same partition or the same unpartitioned table. This module must not enforce
-outcomes. `metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes
-and detect conflicting jobs. All three read the tables of this module, and define no other rules.
+guaranteed outcome if they *meet*: each began before the other committed, and both write to the same
+partition or unpartitioned table. `metastore.locks` requests locks; `spark.writing` and
+`spark.maintenance` record changes and detect conflicting jobs, all by the tables of this module.
 
 Example:
-    >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
+    >>> meeting = Meeting(earlier=WriteKind.INSERT, later=WriteKind.INSERT)
     >>> outcome(ConflictPolicy.STRICT, MetastoreGeneration.V4, meeting)
     <ConflictOutcome.FAILS: 'E'>
 """
@@ -15,8 +14,9 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -26,9 +26,6 @@ from airflow_hiveacid.format.conflicts import (
     recorded_as,
 )
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 POLICY_PROPERTY: Final = "hiveacid.conflict.policy"
 """The table property that selects a table's conflict policy."""
@@ -41,7 +38,7 @@ class ConflictPolicy(enum.Enum):
     STRICT = "strict"
 
 
-class Doing(enum.Enum):
+class WriteKind(enum.Enum):
     """The kind of a job's change; it has only the distinctions that matter to other jobs.
 
     OVERWRITE includes TRUNCATE. CHANGE is an UPDATE, DELETE or MERGE.
@@ -57,11 +54,11 @@ class Doing(enum.Enum):
 class ConflictOutcome(enum.Enum):
     """The outcome when two jobs meet. The "earlier" job is the job that ends first.
 
-    REPLACES: both succeed, and the later job's rows replace the earlier job's rows. FAILS: the
-    later job fails, and none of its changes are visible. NO_EFFECT: neither job affects the other.
-    If the later job is a compaction, the compaction does nothing. But if a requested compaction is
-    needed, it fails with a retryable error. COMPACTS: both succeed. The later job is a compaction
-    and publishes its result. BOTH: both succeed, and the changes of both are visible.
+    REPLACES: both succeed, and the later job's rows replace the earlier job's. FAILS: the later job
+    fails, and none of its changes are visible. NO_EFFECT: neither affects the other; a later
+    compaction does nothing, but a requested and needed one fails with a retryable error. COMPACTS:
+    both succeed, and the later one is a compaction that publishes its result. BOTH: both succeed,
+    and the changes of both are visible.
     """
 
     REPLACES = "W"
@@ -75,16 +72,16 @@ class ConflictOutcome(enum.Enum):
 class Meeting:
     """Two jobs that meet, in the order in which the jobs end."""
 
-    earlier: Doing
-    later: Doing
+    earlier: WriteKind
+    later: WriteKind
 
 
 def _cells(*rows: str) -> Mapping[Meeting, ConflictOutcome]:
-    """Parse a printed table: a row per earlier job and a column per later job, in Doing's order."""
+    """Parse a printed table: earlier jobs by row, later ones by column, as in WriteKind."""
     return {
         Meeting(earlier=earlier, later=later): ConflictOutcome(letter)
-        for earlier, row in zip(Doing, rows, strict=True)
-        for later, letter in zip(Doing, row.split(), strict=True)
+        for earlier, row in zip(WriteKind, rows, strict=True)
+        for later, letter in zip(WriteKind, row.split(), strict=True)
     }
 
 
@@ -107,7 +104,7 @@ _HIVE: Final = _cells(
 # On Hive 3.1, two jobs that change rows of one partition need incompatible locks. So the second job
 # waits, and then sees the changes of the first job. On Hive 4, both jobs run at the same time, and
 # only the job that commits first succeeds.
-_QUEUE_UP: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+_QUEUE_UP: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 _TABLES: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
 ] = {
@@ -159,31 +156,31 @@ def recorded_under(policy: ConflictPolicy, operation: DataOperation) -> DataOper
     return _RECORDED[policy].get(operation) or recorded_as(operation)
 
 
-def doing_of(operations: Collection[DataOperation]) -> Doing:
+def write_kind_of(operations: Collection[DataOperation]) -> WriteKind:
     """Combine all operations of a job on one partition into one kind of job.
 
     Example:
-        >>> doing_of({DataOperation.INSERT, DataOperation.UPDATE})
-        <Doing.CHANGE: 'change'>
+        >>> write_kind_of({DataOperation.INSERT, DataOperation.UPDATE})
+        <WriteKind.CHANGE: 'change'>
     """
     if DataOperation.OVERWRITE in operations:
-        return Doing.OVERWRITE
-    return Doing.CHANGE if {_U, _D}.intersection(operations) else Doing.INSERT
+        return WriteKind.OVERWRITE
+    return WriteKind.CHANGE if {_U, _D}.intersection(operations) else WriteKind.INSERT
 
 
-def looks_for_rivals(policy: ConflictPolicy, doing: Doing) -> bool:
+def looks_for_rivals(policy: ConflictPolicy, doing: WriteKind) -> bool:
     """Return whether a job must check for conflicts that the metastore does not detect.
 
-    At commit, the metastore itself detects changes that were recorded after the transaction was
-    opened. The metastore does not detect compactions and inserts by other engines. The metastore
-    also ignores changes that were committed before a job opened its current transaction.
+    At commit, it detects changes that were recorded after the transaction was opened, but no
+    compactions and inserts by other engines, and no changes that were committed before a job opened
+    its current transaction.
     """
     if policy is ConflictPolicy.HIVE:
         return False
     return any(
         outcome(policy, generation, Meeting(earlier=earlier, later=doing)) is ConflictOutcome.FAILS
         for generation in MetastoreGeneration
-        for earlier in Doing
+        for earlier in WriteKind
     )
 
 
@@ -196,8 +193,7 @@ def chosen_policy(
 ) -> ConflictPolicy:
     """Return the policy from the argument, else from the table, else from the connection.
 
-    Raises:
-        ConfigurationError: the table property does not contain a valid policy.
+    Raises ConfigurationError if the table property does not contain a valid policy.
     """
     if argument is not None:
         return argument

@@ -1,39 +1,36 @@
 """Use a partition's directory names to detect what other jobs changed in the partition.
 
 Input is directory names and the committed write IDs. Output is the writes of other jobs, and the
-first write that makes a job fail. This module must not depend on how directories are listed, or on
-the choice of live directories.
+first write that makes a job fail. Must not depend on how directories are listed or chosen.
 
 Example:
     >>> foreign_write_of("base_0000005")
-    ForeignWrite(doing=<Doing.OVERWRITE: 'overwrite'>, write_id=5, directory='base_0000005')
+    ForeignWrite(doing=<WriteKind.OVERWRITE: 'overwrite'>, write_id=5, directory='base_0000005')
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.policies import ConflictOutcome, Doing, Meeting, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.policies import (
+    ConflictOutcome,
+    ConflictPolicy,
+    Meeting,
+    WriteKind,
+    outcome,
+)
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignWrite:
-    """A directory that another job wrote.
+    """A directory of another job, with the highest write ID in its name."""
 
-    `write_id` is the highest write ID in the name of the directory.
-    """
-
-    doing: Doing
+    doing: WriteKind
     write_id: WriteId
     directory: str
 
@@ -41,21 +38,20 @@ class ForeignWrite:
 def foreign_write_of(directory: str) -> ForeignWrite | None:
     """Return the write that created a base or delta, derived from its name; None for other names.
 
-    The directory name of a compaction contains a transaction ID or a range of write IDs. But a base
-    that Hive 3.1 compacted has no transaction ID and no range in its name. So the name of this base
-    looks like the base of an overwrite.
+    A compaction's directory shows a transaction ID or a range of write IDs, but a base that Hive
+    3.1 compacted looks like the base of an overwrite.
     """
     name = parse_directory_name(directory)
     if name is None:
         return None
     if isinstance(name, BaseName):
         is_compacted = name.visibility_txn_id is not None
-        doing = Doing.MAJOR if is_compacted else Doing.OVERWRITE
+        doing = WriteKind.MAJOR if is_compacted else WriteKind.OVERWRITE
         return ForeignWrite(doing=doing, write_id=name.write_id, directory=directory)
     if name.visibility_txn_id is not None or name.low != name.high:
-        doing = Doing.MINOR
+        doing = WriteKind.MINOR
     else:
-        doing = Doing.CHANGE if name.is_delete else Doing.INSERT
+        doing = WriteKind.CHANGE if name.is_delete else WriteKind.INSERT
     return ForeignWrite(doing=doing, write_id=name.high, directory=directory)
 
 
@@ -67,27 +63,23 @@ def committed_since(
 ) -> tuple[ForeignWrite, ...]:
     """Return the writes in these directories that other transactions committed after a job began.
 
-    Some writes may have been committed before the job opened its current transaction. A compaction
-    may then have merged such a write, and a cleaner may have removed its directory. So a compacted
-    directory that covers such a write ID counts as an insert, which conflicts with the fewest
-    operations. The directory names do not show whether the write changed this partition.
-
-    Args:
-        directories: the current directory names.
-        began: the table's full write ID list when the job began.
-        seen: the table's write ID list in the current transaction. Cleaners wait for open
-            transactions, so directories of later commits still exist.
-        now: the newest write ID list.
+    `began` is the table's full write ID list then, `seen` that of the current transaction, `now`
+    the newest. Cleaners wait for open transactions, so directories of commits after `seen` still
+    exist. An earlier one may have been merged and removed. So a compacted directory that covers
+    such a write ID counts as an insert, which conflicts with the fewest operations; its name does
+    not show whether the write changed this partition.
     """
     news = _news(began, seen)
     writes = []
     for foreign_write in map(foreign_write_of, directories):
         if foreign_write is None:
             continue
-        if foreign_write.doing in (Doing.MINOR, Doing.MAJOR):
+        if foreign_write.doing in (WriteKind.MINOR, WriteKind.MAJOR):
             write_ids = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
             if write_ids:
-                writes.append(replace(foreign_write, doing=Doing.INSERT, write_id=write_ids[-1]))
+                writes.append(
+                    replace(foreign_write, doing=WriteKind.INSERT, write_id=write_ids[-1])
+                )
         elif now.is_visible(foreign_write.write_id) and not began.is_visible(
             foreign_write.write_id
         ):
@@ -102,7 +94,6 @@ def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
 
 
 def _holds(directory: str, write_id: WriteId) -> bool:
-    """Return whether the range in a directory name contains a write ID."""
     name = parse_directory_name(directory)
     low = name.low if isinstance(name, DeltaName) else 0
     return name is not None and low <= write_id <= name.high
@@ -116,16 +107,10 @@ def come_since(
 ) -> tuple[ForeignWrite, ...]:
     """Return the writes that other transactions committed after a compaction began.
 
-    A compaction has no write ID of its own, so its write ID lists may be incomplete. So this
-    function compares the names of directories, not the write ID lists. A directory that existed at
-    the beginning counts as committed then, unless its write ID was open. The result includes
-    directories of other compactions.
-
-    Args:
-        directories: the current directory names.
-        there: the directory names at the time when the compaction began.
-        began: the table's write ID list when the compaction began.
-        now: the table's newest write ID list, and the newest transaction list.
+    A compaction has no write ID of its own, so its lists may be incomplete, and names of
+    directories are compared instead. One that was `there` at the beginning counts as committed
+    then, unless its write ID was open in `began`. The result includes directories of other
+    compactions.
     """
     write_ids, txns = now
 
@@ -144,7 +129,7 @@ def first_rival(
     foreign_writes: Iterable[ForeignWrite],
     policy: ConflictPolicy,
     generation: MetastoreGeneration,
-    later: Doing,
+    later: WriteKind,
 ) -> ForeignWrite | None:
     """Return the first write that makes a job of kind `later` fail if the job ends now, if any."""
     for foreign_write in sorted(foreign_writes, key=lambda d: (d.write_id, d.directory)):

@@ -1,7 +1,7 @@
 """Enumerations of a metastore's values; a newer server may send values without a member.
 
-Takes the values that a server sent. Returns members. An unknown value must not hide the rest of an
-answer, so it becomes an object that shows the value and differs from every member.
+An unknown value must not hide the rest of an answer, so it becomes an object that shows the value
+and differs from every member.
 
 Example:
     >>> class Color(ServerEnum):

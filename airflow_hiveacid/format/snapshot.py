@@ -1,7 +1,7 @@
 """The snapshot of one reader: visible transactions, and visible write IDs of each table.
 
-The module parses and prints Hive's string form of snapshots. The lists show whether an ID or a
-range of IDs is visible. This module must not depend on the source of the strings or on directories.
+The module parses and prints Hive's string form of snapshots, and shows whether IDs are visible.
+Must not depend on the source of the strings or on directories.
 
 Example:
     >>> ids = ValidWriteIdList.parse("db.t:27:9223372036854775807::24,25")
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.id_lists import (
@@ -31,9 +32,6 @@ from airflow_hiveacid.format.id_lists import (
 )
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TXN_FIELDS: Final = 4
 _WRITE_ID_FIELDS: Final = 5
@@ -55,8 +53,7 @@ class RangeVisibility(enum.Enum):
 class ValidTxnList:
     """The transactions that are visible to a reader; `open` and `aborted` are sorted and disjoint.
 
-    A transaction is visible if it is at most `high_watermark`, not open and not aborted. `min_open`
-    is the lowest open transaction, or None.
+    Visible is what is at most `high_watermark`, not open and not aborted.
     """
 
     high_watermark: TxnId
@@ -76,9 +73,6 @@ class ValidTxnList:
 
         As in Hive, an empty string means that everything is visible
         (ValidReadTxnList.readFromString).
-
-        Raises:
-            InvalidNameError: `text` is not a transaction list.
         """
         if not text.strip():
             return cls(high_watermark=TxnId(LONG_MAX))
@@ -126,8 +120,7 @@ class ValidWriteIdList:
     """A table's write IDs that are visible to a reader.
 
     `open` and `aborted` are sorted and disjoint. `table` is None if the list does not name its
-    table. `min_open_write_id` is the lowest open write ID, or None. Hive's parser accepts a
-    `min_open_write_id` below every ID in `open`, so this class accepts it, too.
+    table. As Hive's parser, this class accepts a `min_open_write_id` below every ID in `open`.
     """
 
     table: TableRef | None
@@ -148,9 +141,6 @@ class ValidWriteIdList:
 
         As in Hive, an empty string means that everything is visible
         (ValidReaderWriteIdList.readFromString).
-
-        Raises:
-            InvalidNameError: `text` is not a write ID list.
         """
         if not text.strip():
             return cls(table=None, high_watermark=WriteId(LONG_MAX))
@@ -189,9 +179,8 @@ class ValidWriteIdList:
     def is_valid_base(self, write_id: WriteId) -> bool:
         """Return whether a compactor's base with this write ID is readable: no lower ID is open.
 
-        Lower write IDs may be aborted, because the compactor has dropped their rows. The write ID
-        must be lower than the lowest open write ID. Hive 4 also accepts the lowest open write ID
-        itself (AcidUtils.isValidBase).
+        Lower ones may be aborted, because the compactor has dropped their rows. The lowest open
+        write ID itself, which Hive 4 also accepts (AcidUtils.isValidBase), is not.
         """
         below_open = self.min_open_write_id is None or write_id < self.min_open_write_id
         return below_open and write_id <= self.high_watermark
@@ -208,10 +197,9 @@ class ValidWriteIdList:
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are visible.
 
-        The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. For a range
-        above the high watermark, Hive returns ALL if the range is below all open and aborted IDs.
-        The choice of directories depends only on whether the result is NONE. So this difference
-        does not affect the choice.
+        Unlike Hive's isWriteIdRangeValid, the result is exact. For a range above the high
+        watermark, Hive returns ALL if it is below all open and aborted IDs. The choice of
+        directories depends only on whether the result is NONE, so it is not affected.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
@@ -226,10 +214,9 @@ class ValidWriteIdList:
         return count_within(self.aborted, low, high)
 
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
-        """Return whether a write is visible in this list but not in `other`.
+        """Return whether a write is visible in this list but not in the same table's `other`.
 
-        Both write ID lists must belong to the same table. If the other list contains the write as
-        aborted, the write is never committed.
+        If the other list contains it as aborted, it is never committed.
         """
         next_id = WriteId(other.high_watermark + 1)
         return self.visible_within(next_id, self.high_watermark) > 0 or any(
@@ -239,18 +226,15 @@ class ValidWriteIdList:
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
         """Return whether a write ID of low..high (inclusive) may have been committed by now.
 
-        Unlike `range_visibility`, this method includes IDs above the watermark. Hive 4.0.1 may have
-        no record of a committed write ID. Hive's list then ends at the lowest uncommitted write ID
-        (see docs/decisions/reading.md).
+        Unlike `range_visibility`, this includes IDs above the watermark: if Hive 4.0.1 has no
+        record of a committed write ID, its list ends at the lowest uncommitted one
+        (docs/decisions/reading.md).
         """
         exceptions = count_within(self.open, low, high) + count_within(self.aborted, low, high)
         return exceptions < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """Return whether all, some or no write IDs of low..high (inclusive) are aborted.
-
-        The method corresponds to Hive's isWriteIdRangeAborted.
-        """
+        """Return whether all, some or none of low..high (inclusive) are aborted, as in Hive."""
         if self.high_watermark < low:
             return RangeVisibility.NONE
         return _range_answer(count_within(self.aborted, low, high), high - low + 1)
@@ -268,9 +252,9 @@ class ValidWriteIdList:
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which the reader's own write is visible.
 
-        A transaction needs such a copy to read its own rows. IDs between the old high watermark and
-        our write ID belong to other writers. These IDs were unknown when the list was taken. The
-        copy contains these IDs as open; otherwise, the higher watermark would make them visible.
+        IDs between the old high watermark and our write ID belong to other writers, and were
+        unknown when the list was taken. The copy contains them as open; otherwise, the higher
+        watermark would make them visible.
         """
         gap = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, gap))
@@ -286,17 +270,14 @@ class ValidWriteIdList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorWriteIdList(ValidWriteIdList):
-    """The write IDs that a compactor can process: all are below the lowest open write ID.
-
-    `high_watermark` is the highest write ID that a compaction may cover.
-    """
+    """The write IDs that a compactor can process: all below the lowest open one."""
 
     @classmethod
     def of(cls, write_ids: ValidWriteIdList) -> Self:
         """Cut a reader's list below its lowest open write ID.
 
-        Hive's counterpart is createValidCompactWriteIdList. A list that is already a compactor's
-        list is not copied, because it may contain a million IDs.
+        As in Hive's createValidCompactWriteIdList. A compactor's list is not copied, because it may
+        contain a million IDs.
         """
         if isinstance(write_ids, cls):
             return write_ids
@@ -313,9 +294,8 @@ class CompactorWriteIdList(ValidWriteIdList):
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return NONE if an ID is unresolved, else SOME if an ID is aborted, else ALL.
 
-        SOME means that the compactor drops the rows of aborted IDs. Hive's class
-        ValidCompactorWriteIdList returns ALL instead. For SOME and ALL, the compactor reads the
-        range.
+        SOME means that the compactor drops the rows of aborted IDs, where Hive's class
+        ValidCompactorWriteIdList returns ALL. For both, the compactor reads the range.
         """
         if high > self.high_watermark:
             return RangeVisibility.NONE
@@ -325,10 +305,7 @@ class CompactorWriteIdList(ValidWriteIdList):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The view of one job: a transaction list, and a write ID list for each table.
-
-    `txn_id` is the reader's own transaction, or None.
-    """
+    """A job's view: transactions, write IDs of each table, and its own transaction, if any."""
 
     txn_id: TxnId | None
     txns: ValidTxnList
@@ -340,11 +317,7 @@ class Snapshot:
         return Snapshot(txn_id=self.txn_id, txns=self.txns, tables=tables)
 
     def write_ids(self, table: TableRef) -> ValidWriteIdList:
-        """Return the write ID list of one table.
-
-        Raises:
-            InvalidNameError: this snapshot has no list for the table.
-        """
+        """Return the write ID list of one table. Raises InvalidNameError if there is none."""
         try:
             return self.tables[table]
         except KeyError:

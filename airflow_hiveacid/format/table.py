@@ -1,7 +1,6 @@
 """A table's name, columns, partitions and transactional kind, as plain values.
 
-The values are immutable and are sent to executors. This module must not depend on Thrift, files or
-Spark.
+The values are immutable and are sent to executors. Must not depend on Thrift, files or Spark.
 
 Example:
     >>> TableRef.parse("demo.Flights")
@@ -12,13 +11,11 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value that represents NULL in a partition's directory name
@@ -55,12 +52,7 @@ class TableRef:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `db.table`; upper and lower case are equivalent.
-
-        Raises:
-            InvalidNameError: the name does not have exactly one dot, or a part is not a Hive
-                identifier.
-        """
+        """Parse `db.table`, in any case. Raises InvalidNameError unless both are identifiers."""
         db, dot, name = text.strip().lower().partition(".")
         if not dot:
             raise InvalidNameError(name=text, what=_TABLE_NAME)
@@ -90,10 +82,7 @@ class FileFormat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The storage format of a table's or partition's files.
-
-    `input_format` and `serde` are Hive's class names; `parameters` are the SerDe's parameters.
-    """
+    """The storage format of files: Hive's class names, and the SerDe's parameters."""
 
     format: FileFormat
     input_format: str = ""
@@ -156,10 +145,7 @@ def unescape_partition_value(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionName:
-    """The values of all partition columns, in the table's order; `None` is NULL.
-
-    An unpartitioned table has a single partition, whose tuples are empty.
-    """
+    """The values of all partition columns, in order; `None` is NULL; empty if unpartitioned."""
 
     columns: tuple[str, ...] = ()
     values: tuple[str | None, ...] = ()
@@ -170,12 +156,9 @@ class PartitionName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a name such as `month=1/day=2`, escaped as in a path.
+        """Parse a name such as `month=1/day=2`, escaped as in a path; "" if unpartitioned.
 
-        An empty string stands for an unpartitioned table.
-
-        Raises:
-            InvalidNameError: a component has no `=`.
+        Raises InvalidNameError if a component has no `=`.
         """
         columns: list[str] = []
         values: list[str | None] = []
@@ -208,14 +191,9 @@ def _directory_bytes(column: str, value: str) -> int:
 
 
 def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> None:
-    """Raise an error if the metastore or the file system cannot store a partition's values.
+    """Raise InvalidNameError if a partition's values cannot be stored: too long, or with NUL.
 
-    Args:
-        name: the partition's name.
-        most_bytes: the file system's limit for a directory name, in bytes; None means no limit.
-
-    Raises:
-        InvalidNameError: a value is too long or contains NUL.
+    `most_bytes` is the file system's limit for a directory name, if there is one.
     """
     for column, value in zip(name.columns, name.values, strict=True):
         if value is None:
@@ -240,8 +218,8 @@ class TableInfo:
     """The description of one table, as needed to read and write the table.
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
-    `table_id` distinguishes the table from an earlier table that had the same name. `constraints`
-    is set only for jobs that write rows.
+    `table_id` tells the table from an earlier one of the same name. `constraints` is set only for
+    jobs that write rows.
     """
 
     ref: TableRef
@@ -292,9 +270,8 @@ class TableInfo:
 class PartitionInfo:
     """A partition and its location; an unpartitioned table counts as one partition.
 
-    `storage` is None if the partition has the table's storage. A partition of an insert-only table
-    may have a different format. `columns` is None if the partition has the table's columns. A
-    partition keeps its own columns if ALTER TABLE changes the table's columns without CASCADE.
+    `storage` and `columns` are None if they are the table's. A partition of an insert-only table
+    may have another format, and keeps its columns at an ALTER TABLE without CASCADE.
     """
 
     name: PartitionName

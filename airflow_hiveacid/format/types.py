@@ -1,8 +1,7 @@
 """Parse and print Hive types, such as `array<struct<a:decimal(10,2)>>`.
 
 Input is the type of a column as the metastore stores it. Output is one immutable object per type.
-This module must not depend on the types of Arrow, ORC or Spark. Packages with such types convert
-the Hive types.
+Must not depend on the types of Arrow, ORC or Spark; packages with such types convert these.
 
 Example:
     >>> str(parse_type("MAP<String, Decimal>"))
@@ -13,13 +12,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 TIMESTAMP_LOCAL: Final = "timestamp with local time zone"
 
@@ -175,8 +172,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 def parse_type(text: str) -> HiveType:
     """Parse a Hive type, including the aliases of Hive's grammar; case and blanks are ignored.
 
-    Raises:
-        InvalidNameError: the string is not a Hive type, or no table column can have this type.
+    Raises InvalidNameError if it is not a Hive type, or no table column can have this type.
     """
     parser = _Parser(text)
     parsed = parser.type()

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """The writer that committed first.
+    """The writer that committed first; unknown fields are None, as is another engine's job key.
 
-    Unknown fields are None. The job key of another engine is always unknown. `did` is the kind of
-    change (`format.policies.Doing`). `directory` is the directory that shows the change.
+    `did` is the kind of change (`format.policies.Change`), which `directory` shows.
     """
 
     txn_id: int | None = None

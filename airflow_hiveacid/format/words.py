@@ -8,10 +8,8 @@ Example:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Final
 
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600

@@ -24,6 +24,8 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
+from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S
+from airflow_hiveacid.provider_info import get_provider_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,31 +35,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONN_TYPE: Final = "hive_acid_metastore"
-EXTRAS: Final = (
-    "uris",
-    "transport",
-    "ca_certificate",
-    "client_certificate",
-    "client_key",
-    "verify_host",
-    "authentication",
-    "secret_from",
-    "secret_in_clear",
-    "protection",
-    "kerberos_service",
-    "kerberos_client",
-    "kerberos_keytab",
-    "kerberos_cache",
-    "connect_timeout_s",
-    "call_timeout_s",
-    "lock_timeout_s",
-    "conflict_policy",
-    "allow_unsafe_expressions",
-    "result_dir",
-)
-"""The extras of a connection, as in `provider_info.py`; any other extra is an error."""
+EXTRAS: Final[tuple[str, ...]] = tuple(get_provider_info()["connection-types"][0]["conn-fields"])
+"""The extras of a connection, those of Airflow's form; any other extra is an error."""
 DEFAULT_PORT: Final = 9083
-DEFAULT_LOCK_TIMEOUT_S: Final = 300.0
 _MAX_PORT: Final = 65535
 _NO_COMMA: Final = re.compile(r"[\s;|]")
 
@@ -90,12 +70,12 @@ class ConnectionFields:
                 f" {CONN_TYPE!r}; nothing was sent to its host. Name a connection to a metastore"
             )
         extra = extras_of(connection)
-        given = {
+        unused = {
             "password": connection.password,
             "schema": connection.schema,
             "host": connection.host if extra.get("uris") else None,
         }
-        _warn_of_unused(connection.conn_id, tuple(name for name in given if given[name]))
+        _warn_of_unused(connection.conn_id, tuple(name for name in unused if unused[name]))
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",
@@ -116,7 +96,7 @@ class MetastoreSettings:
 
     conn_id: str
     endpoint: MetastoreEndpoint
-    lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
+    lock_timeout_s: float = LOCK_TIMEOUT_S
     result_dir: str | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
     allow_unsafe_expressions: bool = False
@@ -170,12 +150,10 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
             client_key=certificates["client_key"],
             verify_host=verify_host,
             user=connection.login,
-            connect_timeout_s=extras.seconds("connect_timeout_s", default=10.0),
-            call_timeout_s=extras.seconds("call_timeout_s", default=120.0),
+            connect_timeout_s=extras.seconds("connect_timeout_s", default=CONNECT_TIMEOUT_S),
+            call_timeout_s=extras.seconds("call_timeout_s", default=CALL_TIMEOUT_S),
         ),
-        lock_timeout_s=extras.seconds(
-            "lock_timeout_s", default=DEFAULT_LOCK_TIMEOUT_S, may_be_zero=True
-        ),
+        lock_timeout_s=extras.seconds("lock_timeout_s", default=LOCK_TIMEOUT_S, may_be_zero=True),
         result_dir=extras.text("result_dir"),
         conflict_policy=extras.choice("conflict_policy", ConflictPolicy.HIVE),
         allow_unsafe_expressions=extras.truth("allow_unsafe_expressions", default=False),

@@ -31,9 +31,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         >>> did_you_mean("deploy_mode", ("deploy-mode", "queue"))
         " (did you mean 'deploy-mode'?)"
     """
-    found = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=_ALIKE)
-    found = found or get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    matches = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=_ALIKE)
+    matches = matches or get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
 def extras_of(connection: Connection) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def extras_of(connection: Connection) -> dict[str, Any]:
             the connection would lose its login and its encryption.
     """
     try:
-        found = json.loads((connection.extra or "").strip() or "{}")
+        extras = json.loads((connection.extra or "").strip() or "{}")
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        extras = None
+    if not isinstance(extras, dict):
         raise ConfigurationError(
             f"connection {connection.conn_id!r}: its extra is not a JSON object; correct it, or"
             " leave it blank"
@@ -90,8 +90,8 @@ class Extras:
         try:
             return kind(value.lower())
         except ValueError:
-            known = ", ".join(str(member.value) for member in kind)
-            raise self.wrong(name, f"expected one of {known}") from None
+            choices = ", ".join(str(member.value) for member in kind)
+            raise self.wrong(name, f"expected one of {choices}") from None
 
     def truth(self, name: str, *, default: bool) -> bool:
         """Parse a field's value as a boolean."""
@@ -118,6 +118,6 @@ class Extras:
         if may_be_zero and seconds == 0:
             return seconds
         if not 0 < seconds < float("inf"):
-            least = "of 0 or more" if may_be_zero else "above 0"
-            raise self.wrong(name, f"expected seconds {least}")
+            bound = "of 0 or more" if may_be_zero else "above 0"
+            raise self.wrong(name, f"expected seconds {bound}")
         return seconds

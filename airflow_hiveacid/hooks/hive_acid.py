@@ -17,13 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowNotFoundException,
-    AirflowRuntimeError,
-)
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
+from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     ConnectionUnavailableError,
@@ -38,6 +35,8 @@ from airflow_hiveacid.hooks.connection import (
     parse_settings,
 )
 from airflow_hiveacid.jobs.logins import secret_source_of
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.plan.thresholds import TableHealth
@@ -284,7 +282,6 @@ class HiveAcidHook(BaseHook):
                 may have been made.
         """
         from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - brings Thrift
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
 
         terms = terms or JobTerms(job_key=None, lock_timeout_s=self.settings.lock_timeout_s)
         with self.metastore() as metastore:
@@ -324,8 +321,7 @@ class HiveAcidHook(BaseHook):
             LockNotAcquiredError: the locks were not granted in time.
             TransactionError: the transaction was aborted, or its commit failed.
         """
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
-        from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - for tasks only
 
         timeout_s = self.settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s
         with (
@@ -345,8 +341,6 @@ class HiveAcidHook(BaseHook):
         Raises:
             MetastoreUnavailableError: no server answers.
         """
-        from airflow_hiveacid.metastore.snapshots import snapshot_now  # noqa: PLC0415
-
         with self.metastore() as metastore:
             return snapshot_now(metastore, [TableRef.parse(table) for table in tables])
 
@@ -493,9 +487,10 @@ class HiveAcidHook(BaseHook):
             InputError: the table or partition does not exist, or the table is not transactional.
             StorageError: the directories cannot be listed.
         """
-        from airflow_hiveacid.hooks.health import measure  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import measure  # noqa: PLC0415 - needs Arrow
 
-        return measure(self.endpoint(), table, partition)
+        with self.metastore() as metastore:
+            return measure(metastore, TableRef.parse(table), partition).healths
 
     def _missing(self) -> ConfigurationError:
         return ConfigurationError(

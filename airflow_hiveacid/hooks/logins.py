@@ -82,12 +82,12 @@ def parse_login(extras: Extras, user: str | None) -> Login | None:
     protection = None if is_default else extras.choice("protection", Protection.AUTHENTICATION)
     in_clear = extras.truth("secret_in_clear", default=False)
     texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
-    given = {name for name, text in texts.items() if text}
+    names = {name for name, text in texts.items() if text}
     # Airflow's form sets `protection` and `secret_in_clear` to their default values, so treat a
     # default value as missing.
-    given |= {"protection"} if protection not in (None, Protection.AUTHENTICATION) else set()
-    given |= {"secret_in_clear"} if in_clear else set()
-    for name in sorted(given):
+    names |= {"protection"} if protection not in (None, Protection.AUTHENTICATION) else set()
+    names |= {"secret_in_clear"} if in_clear else set()
+    for name in sorted(names):
         if kind not in _USERS[name]:
             ways = " or ".join(way.value for way in _USERS[name])
             raise extras.wrong(

@@ -55,13 +55,13 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
         raise misfit(reader, "the document", f"JSON, found {error}") from error
     if not isinstance(data, dict):
         raise misfit(reader, "the document", f"an object, found {type(data).__name__}")
-    found = data.pop("version", None)
-    if found != CONTRACT_VERSION:
-        is_older = isinstance(found, int) and found < CONTRACT_VERSION
+    version = data.pop("version", None)
+    if version != CONTRACT_VERSION:
+        is_older = isinstance(version, int) and version < CONTRACT_VERSION
         raise ContractVersionError(
-            found=found,
+            found=version,
             supported=CONTRACT_VERSION,
-            side=(reader.other if is_older or found is None else reader).value,
+            side=(reader.other if is_older or version is None else reader).value,
         )
     return data
 

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.logins import (
     Login,
     PasswordLogin,
 )
+from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
 
 
 class Transport(enum.Enum):
@@ -59,8 +60,8 @@ class Metastore:
     client_key: str | None = None
     verify_host: bool = True
     user: str | None = None
-    connect_timeout_s: float = 10.0
-    call_timeout_s: float = 120.0
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    call_timeout_s: float = CALL_TIMEOUT_S
 
     def __post_init__(self) -> None:
         problem = login_problem(self.transport, self.login)

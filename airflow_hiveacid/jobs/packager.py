@@ -17,6 +17,7 @@ Example:
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -26,15 +27,19 @@ import stat
 import sys
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    LocationPermissionError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOMS: Final = (
     "format",
@@ -44,6 +49,8 @@ ROOMS: Final = (
     "storage",
     "versions",
     "maintenance",
+    "reading",
+    "writing",
     "spark",
 )
 """The subpackages that the application imports; none of them imports Airflow."""
@@ -57,6 +64,7 @@ LIBRARIES: Final = ("thrift", "hmsclient")
 APPS: Final = "spark_apps"
 """The package name of the applications in the zip."""
 
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _INSTALL_AGAIN: Final = "install airflow-provider-hiveacid again"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -69,11 +77,7 @@ _MARSHAL_FORMAT: Final = 2
 
 
 def applications_directory() -> Path:
-    """Return the directory of the application scripts, in a wheel or in a checkout.
-
-    Raises:
-        ConfigurationError: the directory is missing, so the installation is incomplete.
-    """
+    """Return the directory of the application scripts, in a wheel or in a checkout."""
     for candidate in (_PACKAGE / f"_{APPS}", _PACKAGE.parent / APPS):
         if candidate.is_dir():
             return candidate
@@ -83,11 +87,7 @@ def applications_directory() -> Path:
 
 
 def application_path(kind: str) -> Path:
-    """Return the script that `spark-submit` runs for a kind of job, such as `merge`.
-
-    Raises:
-        ConfigurationError: this installation has no application for this kind.
-    """
+    """Return the script that `spark-submit` runs for a kind of job, such as `merge`."""
     path = applications_directory() / f"{kind}.py"
     if not path.is_file():
         raise ConfigurationError(
@@ -97,11 +97,7 @@ def application_path(kind: str) -> Path:
 
 
 def archive_members() -> Mapping[str, bytes]:
-    """Return a mapping from names in the zip to the contents of source files, sorted by name.
-
-    Raises:
-        ConfigurationError: a library to be packed is not installed.
-    """
+    """Return a mapping from names in the zip to the contents of source files, sorted by name."""
     members = {
         f"{_PACKAGE.name}/{module}.py": (_PACKAGE / f"{module}.py").read_bytes()
         for module in MODULES
@@ -117,11 +113,7 @@ def archive_members() -> Mapping[str, bytes]:
 
 
 def build_archive(out: Path) -> Path:
-    """Write the zip to `out` and return `out`; an existing file is replaced atomically.
-
-    Raises:
-        ConfigurationError: a library to be packed is not installed.
-    """
+    """Write the zip to `out` and return `out`; an existing file is replaced atomically."""
     _write_archive(archive_members(), out)
     return out
 
@@ -132,11 +124,6 @@ def cached_archive(directory: Path | None = None) -> Path:
     The zip's name contains a digest of its contents. So changed code gets a new zip, and the zip of
     a running job never changes. By default, the zip is written to this user's private directory in
     the temporary directory.
-
-    Raises:
-        ConfigurationError: a library is not installed, or a different user owns the cache
-            directory.
-        StorageError: the zip cannot be written.
     """
     members = archive_members()
     path = (directory or private_directory()) / f"hiveacid-{__version__}-{_digest(members)}.zip"
@@ -231,20 +218,46 @@ def private_directory() -> Path:
     """Return this user's directory for files that jobs execute or load; create it if missing.
 
     Raises:
-        ConfigurationError: the directory belongs to a different user, or other users can write to
-            it.
-        StorageError: the directory cannot be created.
+        ConfigurationError: the directory belongs to a different user, or others can write to it.
     """
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
         path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise ConfigurationError(
             f"{path} is not a private directory of this user; remove it, or set TMPDIR to a"
             " private directory"
         )
     return path
+
+
+@contextmanager
+def scratch_errors(directory: str | None = None) -> Iterator[None]:
+    """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
+
+    Raises:
+        LocationPermissionError: this process has no permission to write to `directory`.
+        StoreUnavailableError: writing failed for a different reason, such as a full disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = directory or _temporary_directory()
+        reason = (
+            f"{error.strerror or error}. Nothing was written to any table. Temporary files of this"
+            " process go to TMPDIR: free space there, or set TMPDIR to another directory"
+        )
+        if error.errno in _DENIED:
+            raise LocationPermissionError(location=where, action="write", reason=reason) from error
+        raise StoreUnavailableError(location=where, action="write", reason=reason) from error
+
+
+def _temporary_directory() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "the temporary directory"
 
 
 if __name__ == "__main__":

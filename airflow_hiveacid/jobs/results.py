@@ -152,11 +152,6 @@ class JobResult:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a result from its JSON text.
-
-        Raises:
-            ContractVersionError: the text has a different version, or a field is unknown or
-                missing.
-        """
+        """Parse a result from its JSON text."""
         data = read_object(text, reader=Side.OPERATOR)
         return from_json(cls, data, reader=Side.OPERATOR, needs_all=True)

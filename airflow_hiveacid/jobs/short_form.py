@@ -60,10 +60,10 @@ def short_list(
     whole: Sequence[dict[str, JsonValue]], *, most_bytes: int = MOST_BYTES
 ) -> list[dict[str, JsonValue]]:
     """Return the first entries of a list, as many as fit into the limit."""
-    left = most_bytes - len("[]")
+    free_bytes = most_bytes - len("[]")
     for number, entry in enumerate(whole):
-        left -= _size(entry) + len(", ")
-        if left < 0:
+        free_bytes -= _size(entry) + len(", ")
+        if free_bytes < 0:
             return list(whole[:number])
     return list(whole)
 
@@ -93,43 +93,42 @@ def short_tables(tables: str) -> str:
     if len(tables) <= _MOST_TABLES_LENGTH:
         return tables
     names = tables.split(", ")
-    kept = tables[: _MOST_TABLES_LENGTH + 1].count(", ")
-    return f"{', '.join(names[:kept])} and {len(names) - kept} more"
+    count = tables[: _MOST_TABLES_LENGTH + 1].count(", ")
+    return f"{', '.join(names[:count])} and {len(names) - count} more"
 
 
 def _cut(
     whole: Mapping[str, JsonValue], length: int, *, inner: int, is_inner: bool = False
 ) -> dict[str, JsonValue]:
-    most = inner if is_inner else length
-    found: dict[str, JsonValue] = {}
+    limit = inner if is_inner else length
+    short: dict[str, JsonValue] = {}
     for name, value in whole.items():
         match value:
             case list():
-                found[name] = [
+                short[name] = [
                     _cut(entry, length, inner=inner, is_inner=True)
                     if isinstance(entry, dict)
                     else entry
-                    for entry in value[:most]
+                    for entry in value[:limit]
                 ]
-                found[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - most)
+                short[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - limit)
             case dict() if name in _BY_TABLE:
-                found[name] = dict(islice(value.items(), most))
-                found[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - most)
+                short[name] = dict(islice(value.items(), limit))
+                short[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - limit)
             case dict():
-                found[name] = _cut(value, length, inner=inner, is_inner=is_inner)
+                short[name] = _cut(value, length, inner=inner, is_inner=is_inner)
             case str() if name == "table":
-                found[name] = short_tables(value)
-            case _ if name not in found:
-                found[name] = value
+                short[name] = short_tables(value)
+            case _ if name not in short:
+                short[name] = value
             case _:
                 pass  # the number of entries that were left out before, which is counted above
-    return found
+    return short
 
 
 def _omitted(whole: Mapping[str, JsonValue], name: str) -> int:
-    """Return how many entries of a list were left out before."""
-    before = whole.get(f"{name}{OMITTED}")
-    return before if isinstance(before, int) else 0
+    count = whole.get(f"{name}{OMITTED}")
+    return count if isinstance(count, int) else 0
 
 
 def _size(value: JsonValue) -> int:

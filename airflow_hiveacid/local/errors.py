@@ -22,12 +22,7 @@ class LocalServerError(Exception):
 
 
 class MissingProgramError(LocalServerError):
-    """A required program was not found.
-
-    Args:
-        program: The program's name.
-        remedy: How to install it.
-    """
+    """A required program was not found."""
 
     def __init__(self, program: str, remedy: str) -> None:
         super().__init__(f"{program} was not found: {remedy}")
@@ -36,13 +31,7 @@ class MissingProgramError(LocalServerError):
 
 
 class DownloadError(LocalServerError):
-    """Maven failed; the message ends with the last lines of Maven's log.
-
-    Args:
-        what: The files that Maven should fetch.
-        log: Maven's whole output.
-        tail: The last lines of the log.
-    """
+    """Maven failed to fetch `what`; the message ends with the last lines of Maven's log."""
 
     def __init__(self, what: str, log: Path, tail: str) -> None:
         super().__init__(f"Maven could not fetch {what}; its output is in {log} and ends:\n{tail}")
@@ -53,12 +42,7 @@ class DownloadError(LocalServerError):
 class ServerStartError(LocalServerError):
     """A server process ended early or did not answer in time.
 
-    Args:
-        what: The server or the step that failed.
-        reason: What happened, such as `ended with status 1`. In the message, `reason` follows
-            `what`.
-        log: The server's whole output.
-        tail: The last lines of the log.
+    In the message, `reason` (such as `ended with status 1`) follows `what`, a server or a step.
     """
 
     def __init__(self, what: str, reason: str, log: Path, tail: str) -> None:

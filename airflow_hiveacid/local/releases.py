@@ -74,8 +74,8 @@ class HiveRelease:
         for release in RELEASES:
             if release.version == version:
                 return release
-        known = ", ".join(release.version for release in RELEASES)
-        raise ValueError(f"Hive {version} cannot be started here; known releases: {known}")
+        versions = ", ".join(release.version for release in RELEASES)
+        raise ValueError(f"Hive {version} cannot be started here; known releases: {versions}")
 
 
 HIVE_4: Final = HiveRelease(

@@ -75,7 +75,6 @@ class LocalMetastoreConfig:
         version: A release in `releases.py`.
         data_dir: The server's files; created if missing.
         port: The Thrift port on 127.0.0.1; 0 chooses a free port.
-        database: The database for the server's tables.
         access: The transport, the login, and their settings.
         txn_timeout_s: The server aborts a transaction after this many seconds without a heartbeat.
         housekeeping_interval_s: The time between two searches for timed-out transactions, in
@@ -84,7 +83,6 @@ class LocalMetastoreConfig:
             the cleaner.
         cleaner_on: True if the server removes obsolete directories (4.x).
         heap_mb: The heap size of the server and of the schema tool, in MiB.
-        log_level: Level of the server's log.
         start_timeout_s: The time limit in seconds for the server's first answer.
         ends_with_parent: True if the server must stop when its parent process ends for any reason
             (Linux only). Tests need this setting; by default, the server keeps running. The kernel
@@ -110,11 +108,7 @@ class LocalMetastoreConfig:
     extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        """Check the values early, so that the server does not fail later.
-
-        Raises:
-            ValueError: A value is invalid; the error names the value.
-        """
+        """Check the values early, so that the server does not fail later."""
         HiveRelease.of(self.version)
         if not self.data_dir.is_absolute():
             raise ValueError(f"data_dir must be absolute, not {self.data_dir}")

@@ -12,25 +12,33 @@ import dataclasses
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     LocationPermissionError,
-    MetastoreCallError,
     NotEnoughHistoryError,
     OtherOwnerError,
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
-from airflow_hiveacid.format.records.cleaning import FirstSeen, Reader
 from airflow_hiveacid.format.records.keeping import Horizon
+from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.maintenance.cleaned_entries import (
+    committed_entries,
+    mark_cleaned,
+    ready_entries,
+)
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
+from airflow_hiveacid.maintenance.removal import (
+    is_directory_name,
+    is_staging,
+    remove_paths,
+    staging_directories,
+)
 from airflow_hiveacid.maintenance.unknown_paths import (
     Places,
     UnknownPaths,
@@ -38,63 +46,51 @@ from airflow_hiveacid.maintenance.unknown_paths import (
     unknown_in,
 )
 from airflow_hiveacid.metastore.compaction_queue import (
-    ClaimedCompaction,
-    CompactionEntry,
-    CompactionState,
     in_queue,
 )
-from airflow_hiveacid.metastore.transactions.compaction_work import end_entry
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (
+    HELD,
+    HORIZON,
     CleaningPlan,
     Removal,
-    StagingDirectory,
+    held_by_tags,
+    held_or_read,
     is_clean,
     plan_cleaning,
     plan_staging,
     plan_unknown,
     plan_uploads,
     readers_before,
-    replaced,
+    still_of_use,
     waits_for,
 )
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
-from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
-    files_below,
+    give_up,
     list_directories,
     list_table,
-    tree_size,
+    open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
-from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry, Listing
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
     from airflow_hiveacid.maintenance.overview import Overview
     from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
-
-_COMMITS_REMEMBERED_S: Final = 30 * 86400.0
-_MOST_REASON: Final = 100  # characters
-_HORIZON: Final = "horizon "
-"""Prefix of the notes that record when each horizon of a partition was written."""
-_HELD: Final = "held "
-_FREED: Final = "freed "
-"""Prefixes of two kinds of notes: a tag kept a path in the last run; a path has lost its tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,18 +135,13 @@ class Cleaner:
     neighbours: Neighbours = field(default_factory=Neighbours)
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
-        """Clean one partition.
-
-        Raises:
-            OtherOwnerError: another table, or another metastore, has written here.
-            TableChangedError: the table was dropped and created again during the cleaning.
-        """
+        """Clean one partition."""
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
         oldest = self._look_back(partition, state)
         unknown = unknown_in(self.table, state, listing, self.now_s())
         names = [path for path in listing.directories if "/" not in path]
-        if self._is_untouched(partition) and is_clean(state) and not any(map(_is_staging, names)):
+        if self._is_untouched(partition) and is_clean(state) and not any(map(is_staging, names)):
             return CleaningOutcome(
                 partition=str(partition.name),
                 removed=(),
@@ -160,59 +151,58 @@ class Cleaner:
             )
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
-        tagged = _held(tags, partition, self._time_s())
+        tagged = held_by_tags(tags, partition.name, self._time_s())
         # Request the readers after listing the directory, and after reading the tags. Then the
         # readers include each transaction that listed the directory before this cleaner. The
         # readers then also include each transaction that still reads the version of a removed tag.
         # Otherwise, a reader that saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
-        seen = _first_seen(notes, partition, self._time_s())
-        now = self._table_now()
+        first_seen = _first_seen(notes, partition, self._time_s())
+        current_table = self._table_now()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
             state,
-            _staging(partition, names),
-            seen,
+            staging_directories(partition, names),
+            first_seen,
             txns,
             readers=readers,
             now_s=self._time_s(),
-            retention_s=max(self.spec.retention_s, readable_for(now.parameters) or 0.0),
+            retention_s=max(self.spec.retention_s, readable_for(current_table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held_or_read(state, tagged, seen, readers, note),
+            held=held_or_read(state, tagged, first_seen, readers, note),
         )
         plan = dataclasses.replace(plan, unknown=unknown)
-        why_not = turned_off(now)
+        why_not = turned_off(current_table)
         if why_not is not None:
-            return _outcome(partition, _all_kept(plan, why_not))
+            return _outcome(partition, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if state.aborted:
             check_aborted(self.table, state, past.commits())
         plan = self._without_shared(partition, plan)
         if self.spec.plan_only:
             return _outcome(partition, plan)
-        seen |= dict.fromkeys(plan.unseen, note)
-        plan, horizon = self._with_horizon(partition, plan, seen, past)
-        notes.note_first_seen(partition.name, seen)
+        first_seen |= dict.fromkeys(plan.unseen, note)
+        plan, horizon = self._with_horizon(partition, plan, first_seen, past)
+        notes.note_first_seen(partition.name, first_seen)
         self.on_step("noted")
-        plan = self._look_again(plan, seen)
+        plan = self._look_again(plan, first_seen)
         self._confirm_writers(partition, plan)
-        plan = _remove(partition, plan, listing)
+        plan = remove_paths(partition, plan, listing)
         if horizon is not None:
             past.forget_horizons_below(horizon)
         self.on_step("removed")
         # Read the queue before listing the directory. An entry that becomes ready later may still
         # have files there.
-        ready = self._ready(partition)
+        ready = ready_entries(self.client, self.table, partition)
         txns = self.client.valid_txns()
-        left, _ = self._state(partition, txns)
-        notes.note_first_seen(partition.name, _still_of_use(seen, left))
-        ready = self._committed(ready, txns, notes)
-        marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
+        state_after, _ = self._state(partition, txns)
+        notes.note_first_seen(partition.name, still_of_use(first_seen, state_after))
+        ready = committed_entries(self.client, ready, txns, notes)
+        marked = mark_cleaned(self.client, ready, notes) if is_clean(state_after) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
-        """Return the open transactions that may read the table."""
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
 
     def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
@@ -223,10 +213,10 @@ class Cleaner:
         Raises:
             OtherOwnerError: an aborted directory is in another table, which may have committed it.
         """
-        kept = {}
+        reasons = {}
         for removal in plan.remove:
-            is_directory = _is_directory_name(removal.path)
-            if _is_staging(removal.path) or (is_directory and removal.replaced_by):
+            is_directory = is_directory_name(removal.path)
+            if is_staging(removal.path) or (is_directory and removal.replaced_by):
                 continue
             uri = f"{partition.location.rstrip('/')}/{removal.path}"
             why = self.neighbours.why_read(
@@ -244,8 +234,8 @@ class Cleaner:
                     remedy="If the other table is gone for good, drop it without its files",
                 )
             if why is not None:
-                kept[removal.path] = why
-        return _some_kept(plan, kept)
+                reasons[removal.path] = why
+        return plan.keeping(reasons)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
@@ -257,18 +247,15 @@ class Cleaner:
         if not any(removal.replaced_by for removal in plan.remove):
             return plan
         readers = self._readers(self.client.valid_txns())
-        remove, keep, waited_for = [], [*plan.keep], dict.fromkeys(plan.waited_for)
+        reasons: dict[str, str] = {}
+        waited_for: list[Reader] = []
         for removal in plan.remove:
             first_seen = seen.get(removal.replaced_by)
-            before = () if first_seen is None else readers_before(first_seen, readers)
-            if before:
-                waited_for |= dict.fromkeys(before)
-                keep.append(dataclasses.replace(removal, why=str(before[0])))
-            else:
-                remove.append(removal)
-        return dataclasses.replace(
-            plan, remove=tuple(remove), keep=tuple(keep), waited_for=tuple(waited_for)
-        )
+            earlier_readers = () if first_seen is None else readers_before(first_seen, readers)
+            if earlier_readers:
+                waited_for += earlier_readers
+                reasons[removal.path] = str(earlier_readers[0])
+        return plan.keeping(reasons, waited_for)
 
     def _confirm_writers(self, partition: PartitionInfo, plan: CleaningPlan) -> None:
         """Confirm the ledger's entries of writes whose directories this cleaning removes."""
@@ -277,17 +264,17 @@ class Cleaner:
         if not paths or (self.overview is not None and not self.overview.unconfirmed):
             return
         ledger, ref, txns = Ledger.of(self.table), self.table.ref, self.client.valid_txns()
-        left = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
+        entries = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
-        ledger.confirm_committed(left, paths, write_ids, txns)
+        ledger.confirm_committed(entries, paths, write_ids, txns)
 
     def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
         """Record files that were deleted without a write ID; return the oldest readable version."""
         if self.overview is None or self.overview.past is None:
             return None
-        past, now = self.overview.past, self.overview.write_ids
+        past, write_ids = self.overview.past, self.overview.write_ids
         if not self.spec.plan_only:
-            note_lost(self.client, past.loss_detector, [(partition, state)], now)
+            note_lost(self.client, past.loss_detector, [(partition, state)], write_ids)
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(
@@ -302,20 +289,15 @@ class Cleaner:
         A transaction that reads an earlier version reads our notes first. So files are kept for
         transactions that may have read the notes before the horizon was written. The cleaner reads
         tags after it has written the horizon. `versions.tags.make_tag` reads horizons after it has
-        written its tag. So this method sees the tag, or `make_tag` sees the horizon.
-
-        Args:
-            partition: the partition to clean.
-            plan: the files to remove.
-            seen: the partition's notes; this method adds a note of the horizon.
-            past: the notes on the table's past versions.
+        written its tag. So this method sees the tag, or `make_tag` sees the horizon. A note of the
+        horizon is added to `seen`.
         """
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
         ends = max((r.ends for r in plan.remove), default=WriteId(0))
         if not ends:
             return self._without_tagged(partition, plan, seen, past), None
-        name = f"{_HORIZON}{ends}"
+        name = f"{HORIZON}{ends}"
         if name not in seen:
             past.note_horizon(
                 Horizon(
@@ -326,8 +308,8 @@ class Cleaner:
                 )
             )
             self.on_step("horizon")
-            after = self.client.valid_txns()
-            seen[name] = FirstSeen(high_watermark=after.high_watermark, at_s=self._time_s())
+            txns = self.client.valid_txns()
+            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         horizon = Horizon(
             partition=partition.name,
             write_id=ends,
@@ -339,16 +321,9 @@ class Cleaner:
         why_not = waits_for(seen[name], readers, self._time_s(), 0.0)
         if why_not is None:
             return plan, horizon
-        ending = [dataclasses.replace(r, why=why_not) for r in plan.remove if r.ends]
-        plan = dataclasses.replace(
-            plan,
-            remove=tuple(r for r in plan.remove if not r.ends),
-            keep=(*plan.keep, *ending),
-            waited_for=tuple(
-                dict.fromkeys((*plan.waited_for, *readers_before(seen[name], readers)))
-            ),
-        )
-        return plan, horizon
+        ending = (removal.path for removal in plan.remove if removal.ends)
+        earlier_readers = readers_before(seen[name], readers)
+        return plan.keeping(dict.fromkeys(ending, why_not), earlier_readers), horizon
 
     def _without_tagged(
         self,
@@ -359,26 +334,19 @@ class Cleaner:
     ) -> CleaningPlan:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
-        held = _held(past.noted_tags(self._tags), partition, self._time_s())
-        tagged = [r for r in plan.remove if r.path in held]
-        for removal in tagged:
-            if removal.replaced_by:
-                seen[f"{_HELD}{removal.path}"] = seen[removal.replaced_by]
-        keep = [dataclasses.replace(r, why=held[r.path]) for r in tagged]
-        return dataclasses.replace(
-            plan,
-            remove=tuple(r for r in plan.remove if r.path not in held),
-            keep=(*plan.keep, *keep),
-        )
+        reasons = held_by_tags(past.noted_tags(self._tags), partition.name, self._time_s())
+        for removal in plan.remove:
+            if removal.path in reasons and removal.replaced_by:
+                seen[f"{HELD}{removal.path}"] = seen[removal.replaced_by]
+        return plan.keeping(reasons)
 
     def _time_s(self) -> float:
         """Return the metastore's time if guarantees or tags need it, else this machine's time."""
-        asked = None if self.overview is None else self.overview.now_s
-        return self.now_s() if asked is None else asked
+        server_time_s = None if self.overview is None else self.overview.now_s
+        return self.now_s() if server_time_s is None else server_time_s
 
     @property
     def _tags(self) -> dict[str, Tag] | None:
-        """The tags that were read when the run began."""
         return None if self.overview is None else dict(self.overview.tags)
 
     def clean_staging(self) -> CleaningOutcome:
@@ -386,13 +354,13 @@ class Cleaner:
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
         names = list_directories(*open_location(whole.location))
         plan = plan_staging(
-            _staging(whole, names),
+            staging_directories(whole, names),
             self.client.valid_txns(),
             now_s=self.now_s(),
             orphan_age_s=self.spec.orphan_age_s,
         )
         if not self.spec.plan_only:
-            plan = _remove(whole, plan, None)
+            plan = remove_paths(whole, plan, None)
         return _outcome(whole, plan)
 
     def clean_unknown(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
@@ -400,32 +368,25 @@ class Cleaner:
 
         Such a file belongs to no version of the table, so neither tags nor horizons need it. The
         cleaner waits for a day after it first wanted to remove the file, and for the readers that
-        were open then.
-
-        Args:
-            partitions: the table's partitions. If there are unknown paths, the partitions are read
-                again, because a writer may have added some.
-
-        Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
-            StorageError: a directory cannot be listed, or a file cannot be removed.
+        were open then. If there are unknown paths, the partitions are read again, because a writer
+        may have added some.
         """
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
-        found, listing = unknown_between(self.table, partitions, self.now_s())
-        if found:
+        unknown, listing = unknown_between(self.table, partitions, self.now_s())
+        if unknown:
             places = Places.of(self.table, self.client.list_partitions(self.table))
-            found = tuple(one for one in found if places.leaves(one.path))
-        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=found)
-        if self.spec.unknown_age_s is None or not any(one.is_removable for one in found):
+            unknown = tuple(entry for entry in unknown if places.leaves(entry.path))
+        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=unknown)
+        if self.spec.unknown_age_s is None or not any(entry.is_removable for entry in unknown):
             return _outcome(whole, plan)
         notes = TableNotes.of(self.table)
         note_s = self.now_s()
-        seen = _first_seen(notes, whole, note_s)
+        first_seen = _first_seen(notes, whole, note_s)
         txns = self.client.valid_txns()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=note_s)
         plan = plan_unknown(
-            found,
-            seen,
+            unknown,
+            first_seen,
             note,
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
@@ -442,17 +403,17 @@ class Cleaner:
             or self.neighbours.why_unsure(self.client, self.table)
             for r in plan.remove
         }
-        plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})
+        plan = plan.keeping({path: why for path, why in read.items() if why is not None})
         # The table is read after its partitions, so these are the partitions of this table.
         why_not = turned_off(self._table_now())
         if why_not is not None:
-            return _outcome(whole, _all_kept(plan, why_not))
+            return _outcome(whole, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if self.spec.plan_only:
             return _outcome(whole, plan)
-        kept = {removal.path for removal in plan.keep}
-        left = {**dict.fromkeys(plan.unseen, note), **seen}
-        notes.note_first_seen(whole.name, {p: s for p, s in left.items() if p in kept})
-        return _outcome(whole, _remove(whole, plan, listing))
+        kept_paths = {removal.path for removal in plan.keep}
+        notes_after = {**dict.fromkeys(plan.unseen, note), **first_seen}
+        notes.note_first_seen(whole.name, {p: s for p, s in notes_after.items() if p in kept_paths})
+        return _outcome(whole, remove_paths(whole, plan, listing))
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.
@@ -465,7 +426,7 @@ class Cleaner:
             uploads = open_uploads(location)
             txns = self.client.valid_txns()
             ref = self.table.ref
-            found = plan_uploads(
+            dead_uploads = plan_uploads(
                 uploads,
                 txns,
                 self.client.valid_write_ids([ref], txns)[ref],
@@ -474,12 +435,12 @@ class Cleaner:
             )
             if not self.spec.plan_only:
                 self._table_now()
-                give_up(location, [upload for upload, _ in found])
+                give_up(location, [upload for upload, _ in dead_uploads])
         except LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
-        removed = tuple(removal for _, removal in found)
+        removed = tuple(removal for _, removal in dead_uploads)
         return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
@@ -517,115 +478,21 @@ class Cleaner:
         return state, listing
 
     def _table_now(self) -> TableInfo:
-        """Return the table's current definition; the files and write IDs belong to this table.
+        """Return the table's current definition, if it is still the table that is cleaned.
 
         A run may reach a partition long after its beginning. Meanwhile, the owner may have turned
-        off the cleaning.
-
-        Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
+        off the cleaning, or dropped the table and created it again.
         """
-        now = self.client.get_table(self.table.ref)
-        if now.table_id != self.table.table_id:
+        table = self.client.get_table(self.table.ref)
+        if table.table_id != self.table.table_id:
             raise TableChangedError(table=self.table.ref, what="table_id")
-        return now
-
-    def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
-        """Return the queue's entries that wait for this partition to be cleaned."""
-        if self.client.generation is MetastoreGeneration.V3:
-            return []
-        name = in_queue(partition)
-        return [
-            entry
-            for entry in self.client.show_compactions(self.table.ref, name)
-            if entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
-        ]
-
-    def _committed(
-        self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
-    ) -> list[CompactionEntry]:
-        """Return the entries of committed compactions; end entries of aborted compactions.
-
-        When an entry is marked as cleaned, the server forgets which transactions up to its write ID
-        were aborted. A compactor may be killed after it has marked its entry, but before it
-        commits. Then the table still consists of the compaction's inputs. The inputs contain rows
-        of these aborted transactions. The server may also have forgotten the compaction's own
-        aborted transaction. So an entry that does not show its commit waits for the next cleaning.
-        """
-        found = []
-        for entry in ready:
-            entry_id, txn_id = entry.entry_id, entry.txn_id
-            has_ended = not (txn_id in txns.open or txn_id in txns.aborted)
-            if txn_id is None or entry.is_committed or (has_ended and not entry.shows_commit):
-                found.append(entry)
-            elif txn_id in txns.aborted and entry_id is not None:
-                claim = ClaimedCompaction.of_entry(entry)
-                end_entry(self.client, claim, "its compaction was aborted")
-                notes.forget_compaction(entry_id)
-        return found
-
-    def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
-        """Mark finished compactions as cleaned in the queue, whichever client made them.
-
-        The partition has no replaced and no aborted files, so nothing is left for another cleaner.
-        To mark an entry, the server needs the highest write ID of its compaction. Without this
-        write ID, the server would forget too many aborted transactions.
-        """
-        marked: list[int] = []
-        for entry in ready:
-            if entry.entry_id is None:
-                continue
-            highest = notes.highest_write_id(entry.entry_id)
-            if highest is None and entry.is_committed:
-                highest = entry.highest_write_id
-            if highest is None:
-                continue
-            claim = ClaimedCompaction.of_entry(entry)
-            try:
-                self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
-            except MetastoreCallError as error:
-                # No state of ours may depend on an entry that the metastore cannot mark.
-                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
-                if not end_entry(self.client, claim, f"committed and cleaned; {reason}"):
-                    continue
-            notes.forget_compaction(entry.entry_id)
-            marked.append(entry.entry_id)
-        return tuple(marked)
+        return table
 
 
 def turned_off(table: TableInfo) -> str | None:
-    """Return the reason if the owner has turned off the cleaning of a table; None otherwise.
-
-    Raises:
-        StorageError: as in `opted_out_of`.
-    """
+    """Return the reason if the owner has turned off the cleaning of a table; None otherwise."""
     turned_off_by = opted_out_of(table, NO_CLEANUP)
     return turned_off_by and f"cleaning is turned off by {turned_off_by}"
-
-
-def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
-    """Return the outcome for a table that is not cleaned, with the reason."""
-    kept = Removal(path=table.location, why=why, size_bytes=0)
-    return CleaningOutcome(partition="", removed=(), kept=(kept,))
-
-
-def forget_unreadable(
-    table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
-) -> None:
-    """Remove month-old notes of commits whose versions are no longer readable.
-
-    Bundle the notes of other commits.
-
-    Args:
-        table: the table, after all its partitions were cleaned.
-        outcomes: the outcomes of its partitions.
-        notes: the table's notes; if None, they are read again.
-    """
-    oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
-    if oldest:
-        before_s = time.time() - _COMMITS_REMEMBERED_S
-        notes = VersionNotes.of(table).listed_once() if notes is None else notes
-        notes.tidy_commits(oldest, before_s)
 
 
 def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> dict[str, FirstSeen]:
@@ -637,147 +504,6 @@ def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> di
         name: dataclasses.replace(note, at_s=min(note.at_s, now_s))
         for name, note in notes.first_seen(partition.name).items()
     }
-
-
-def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:
-    """Return the paths of a partition that are kept for tags, with the reason for each."""
-    found: dict[str, str] = {}
-    for tag in tags:
-        root = tag.root(partition.name)
-        if root is not None and not tag.has_expired(now_s):
-            found |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
-    return found
-
-
-def _held_or_read(
-    state: AcidState,
-    held: Mapping[str, str],
-    seen: dict[str, FirstSeen],
-    readers: Sequence[Reader],
-    note: FirstSeen,
-) -> dict[str, str]:
-    """Return the replaced paths that a current or recent tag needs, with a reason for each.
-
-    As long as a tag exists, a transaction that reads the tag's version may begin. Such a
-    transaction may begin even if the version's files were replaced long ago, or if the version is
-    older than the horizon. So a path without its tag is kept for some time: until all transactions
-    have ended that were open when a cleaner first noticed the missing tag.
-
-    Args:
-        state: the partition's state, with the replaced paths.
-        held: the paths that tags keep, and the reason for each.
-        seen: the notes of the partition. This function updates the notes on tags.
-        readers: open transactions that may read the table. The readers were requested after the
-            tags were read.
-        note: the current time, and the high watermark of `readers`.
-    """
-    found: dict[str, str] = {}
-    for path, _, _ in replaced(state):
-        was_held, freed = f"{_HELD}{path}", f"{_FREED}{path}"
-        if path in held:
-            found[path] = held[path]
-            seen[was_held] = note
-            seen.pop(freed, None)
-            continue
-        if seen.pop(was_held, None) is not None:
-            seen[freed] = note
-        since = seen.get(freed)
-        why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
-        if why_not is not None:
-            found[path] = why_not
-    return found
-
-
-def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
-    """Return the notes on paths that are replaced but not yet removed."""
-    replacements = replaced(left)
-    names = {replacement for _, _, replacement in replacements}
-    names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (_HELD, _FREED)}
-    return {
-        name: note
-        for name, note in seen.items()
-        if name in names or (replacements and name.startswith(_HORIZON))
-    }
-
-
-def _is_staging(name: str) -> bool:
-    return name.startswith(STAGING_PREFIX)
-
-
-def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
-    """Return the staging directories at a location, with size and time of the newest change."""
-    found = []
-    for name in names:
-        if not _is_staging(name):
-            continue
-        number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
-        size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{name}"))
-        found.append(
-            StagingDirectory(
-                path=name,
-                txn_id=TxnId(int(number)) if number.isdecimal() else None,
-                modified_s=newest,
-                size_bytes=size,
-            )
-        )
-    return tuple(found)
-
-
-def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
-    """Remove the plan's unchanged paths; return a plan with only the removed paths.
-
-    Staging directories need no check, because their names are never reused.
-    """
-    judged: dict[str, list[FileEntry]] = {}
-    for file in listing.files if listing else ():
-        for path in {file.path, file.path.partition("/")[0]}:
-            judged.setdefault(path, []).append(file)
-
-    def remove(removal: Removal) -> bool:
-        fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
-        if not _is_staging(removal.path):
-            now = files_below(partition.location, removal.path)
-            if now and now != tuple(judged.get(removal.path, ())):
-                log.warning("skipped a path that was replaced after it was listed: %s", path)
-                return False
-        log.info("removing %s: %s", path, removal.why)
-        if _is_directory_name(removal.path.rpartition("/")[2]):
-            delete_directory(fs, path)
-        else:
-            delete_file(fs, path)
-        return True
-
-    # Remove bases first. Otherwise, a reader for which this cleaner does not wait could find an old
-    # base without its deltas.
-    first, then = _bases_first(plan.remove)
-    is_removed = [*side_by_side(remove, first), *side_by_side(remove, then)]
-    gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}
-    return dataclasses.replace(plan, remove=tuple(r for r in plan.remove if r.path in gone))
-
-
-def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Removal]]:
-    parts: tuple[list[Removal], list[Removal]] = ([], [])
-    for removal in removals:
-        parts[not isinstance(parse_directory_name(removal.path), BaseName)].append(removal)
-    return parts
-
-
-def _is_directory_name(name: str) -> bool:
-    return _is_staging(name) or parse_directory_name(name) is not None
-
-
-def _some_kept(plan: CleaningPlan, why: Mapping[str, str]) -> CleaningPlan:
-    kept = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
-    return dataclasses.replace(
-        plan,
-        keep=(*plan.keep, *kept),
-        remove=tuple(r for r in plan.remove if r.path not in why),
-    )
-
-
-def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:
-    kept = (dataclasses.replace(removal, why=why) for removal in plan.remove)
-    return dataclasses.replace(plan, remove=(), keep=(*plan.keep, *kept))
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

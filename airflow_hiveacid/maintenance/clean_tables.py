@@ -1,16 +1,24 @@
-"""Cleaning of many tables in one job: the partitions of all tables side by side.
+"""The cleaning job: the partitions of all its tables side by side, then their other places.
 
-Input is a metastore and a spec. Output is the run with the totals of each table. A table or
-partition that cannot be cleaned does not stop the others. Needs no Spark.
+Input is a metastore and a spec. Output is the run with the totals of each table, or the outcomes of
+the only table. A table or partition that cannot be cleaned does not stop the others. Needs no
+Spark.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.maintenance.clean_table import TableCleaning
+from airflow_hiveacid.format.errors import TableChangedError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.maintenance.clean import (
+    Cleaner,
+    CleaningOutcome,
+    turned_off,
+)
 from airflow_hiveacid.maintenance.many_tables import (
     TableOrPartition,
     TablesRun,
@@ -18,18 +26,116 @@ from airflow_hiveacid.maintenance.many_tables import (
     matching_tables,
 )
 from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.ownership import check_owner
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.statements.dml import check_cleanable
+from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+    from airflow_hiveacid.maintenance.overview import Overview
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.cleaning import UnknownPath
 
+_COMMITS_REMEMBERED_S: Final = 30 * 86400.0
+
 log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCleaning:
+    """The cleaning of one table: first of its partitions, in any order, then of the other places.
+
+    `why_not` is the reason if cleaning is turned off for the table. Otherwise `why_not` is None.
+    """
+
+    table: TableInfo
+    spec: CleanSpec
+    partitions: Sequence[PartitionInfo]
+    overview: Overview
+    why_not: str | None
+    on_step: Callable[[str], None]
+    neighbours: Neighbours
+
+    @classmethod
+    def of(
+        cls,
+        client: MetastorePort,
+        ref: TableRef,
+        spec: CleanSpec,
+        on_step: Callable[[str], None],
+        neighbours: Neighbours,
+    ) -> TableCleaning:
+        """Prepare the cleaning of a table.
+
+        Raises:
+            TableChangedError: the table was dropped and created again meanwhile.
+        """
+        on_step("table")
+        first = _cleanable(client, ref, spec)
+        partitions = partitions_of(client, first, spec.partition)
+        if not spec.plan_only:
+            # First end the queue entries of dead workers. While a compaction seems to run, no
+            # guarantee for the table's versions can begin.
+            end_dead_entries(client, ref)
+        table, overview = with_past(client, first, plan_only=spec.plan_only)
+        if table.table_id != first.table_id:
+            # The partitions belong to the dropped table. Write IDs of the new table do not tell
+            # which of their directories are obsolete.
+            raise TableChangedError(table=ref, what="table_id")
+        why_not = turned_off(table)
+        if why_not is None:
+            check_owner(client, table, neighbours, plan_only=spec.plan_only)
+        return cls(
+            table=table,
+            spec=spec,
+            partitions=partitions,
+            overview=overview,
+            why_not=why_not,
+            on_step=on_step,
+            neighbours=neighbours,
+        )
+
+    def clean(self, client: MetastorePort, partition: PartitionInfo) -> CleaningOutcome:
+        """Clean one partition."""
+        self.on_step("partition")
+        return self._cleaner(client).clean(partition)
+
+    def finish(
+        self, client: MetastorePort, outcomes: Sequence[CleaningOutcome]
+    ) -> list[CleaningOutcome]:
+        """Clean the table's other places after its partitions; return one outcome for each."""
+        is_whole = self.spec.partition is None
+        if is_whole and not self.spec.plan_only:
+            forget_unreadable(self.table, outcomes, self.overview.notes)
+        cleaner = self._cleaner(client)
+        locations = _uploaded_to(self.table, self.spec, [p.location for p in self.partitions])
+        has_outside = is_whole and self.table.is_partitioned
+        return [
+            *([cleaner.clean_staging()] if has_outside else ()),
+            *([cleaner.clean_unknown(self.partitions)] if has_outside else ()),
+            *map(cleaner.clean_uploads, locations),
+        ]
+
+    def _cleaner(self, client: MetastorePort) -> Cleaner:
+        return Cleaner(
+            client=client,
+            table=self.table,
+            spec=self.spec,
+            on_step=self.on_step,
+            overview=self.overview,
+            neighbours=self.neighbours,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +169,23 @@ class CleanedTable:
     ) -> CleanedTable:
         """Return the totals of the outcomes for a table's partitions and other places."""
         outcomes = (*of_partitions, *of_others)
-        removed = [one for outcome in outcomes for one in outcome.removed]
-        kept = [one for outcome in outcomes for one in outcome.kept]
+        removed = [removal for outcome in outcomes for removal in outcome.removed]
+        kept_removals = [removal for outcome in outcomes for removal in outcome.kept]
         unknown = [(o.partition, o.unknown) for o in outcomes if o.unknown is not None]
-        largest = [(one, partition) for partition, found in unknown for one in found.largest[:1]]
+        largest = [(path, partition) for partition, paths in unknown for path in paths.largest[:1]]
         return cls(
             table=str(table.ref),
             partitions=sum(1 for outcome in of_partitions if outcome.removed),
             removed=len(removed),
-            removed_bytes=sum(one.size_bytes for one in removed),
-            kept=len(kept),
-            kept_bytes=sum(one.size_bytes for one in kept),
-            why_kept=max(kept, key=lambda one: one.size_bytes).why if kept else "",
-            unknown=sum(found.count for _, found in unknown),
-            unknown_bytes=sum(found.size_bytes for _, found in unknown),
-            largest_unknown=_path_of(*max(largest, key=lambda one: one[0].size_bytes))
+            removed_bytes=sum(removal.size_bytes for removal in removed),
+            kept=len(kept_removals),
+            kept_bytes=sum(removal.size_bytes for removal in kept_removals),
+            why_kept=max(kept_removals, key=lambda removal: removal.size_bytes).why
+            if kept_removals
+            else "",
+            unknown=sum(paths.count for _, paths in unknown),
+            unknown_bytes=sum(paths.size_bytes for _, paths in unknown),
+            largest_unknown=_path_of(*max(largest, key=lambda pair: pair[0].size_bytes))
             if largest
             else "",
         )
@@ -97,20 +205,46 @@ def _path_of(unknown: UnknownPath, partition: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class TablesCleaning(TablesRun):
-    """The cleaning of one job, with the totals of tables that had something to clean. Mutable."""
+    """The cleaning of one job, with the totals of tables that had something to clean. Mutable.
+
+    `outcomes` are those of the partitions and other places, if the job is of one table.
+    """
 
     cleaned: list[CleanedTable] = field(default_factory=list)
+    outcomes: list[CleaningOutcome] = field(default_factory=list)
 
     @property
     def done(self) -> dict[str, str]:
-        """What was removed from each table, by the table's name."""
-        return {one.table: one.text for one in self.cleaned if one.removed}
+        """What was removed from each table, by the table's name; of one table, by partition."""
+        if self.is_of_table:
+            return {outcome.partition: outcome.text for outcome in self.outcomes}
+        return {table.table: table.text for table in self.cleaned if table.removed}
+
+    def leave_alone(self, table: TableInfo, why: str) -> None:
+        """Skip a table for which cleaning is turned off."""
+        self.skipped[str(table.ref)] = why
+        if self.is_of_table:
+            self.outcomes.append(_left_alone(table, why))
+
+    def add(
+        self,
+        table: TableInfo,
+        of_partitions: Sequence[CleaningOutcome],
+        of_others: Sequence[CleaningOutcome],
+    ) -> None:
+        """Add the outcomes of a cleaned table's partitions and other places."""
+        totals = CleanedTable.of(table, of_partitions, of_others)
+        if totals.removed or totals.kept or totals.unknown:
+            log.info("%s: %s", totals.table, totals.text)
+            self.cleaned.append(totals)
+        if self.is_of_table:
+            self.outcomes += (*of_partitions, *of_others)
 
 
 def clean_tables(
-    client: MetastorePort, spec: CleanTablesSpec, on_step: Callable[[str], None]
+    client: MetastorePort, spec: CleanSpec, on_step: Callable[[str], None]
 ) -> TablesCleaning:
-    """Clean all transactional tables with matching names.
+    """Clean all transactional tables with matching names, or one partition of the only table.
 
     Raises:
         InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
@@ -118,34 +252,32 @@ def clean_tables(
         TaskKilledError: Airflow has killed the task.
         PartitionsFailedError: a table or partition failed. The others are done.
     """
-    run = TablesCleaning()
+    run = TablesCleaning(is_of_table=spec.is_of_table)
     neighbours = Neighbours()
     for group in grouped(matching_tables(client, spec.tables, check_cleanable, run)):
         _clean(client, spec, group, run, on_step, neighbours)
-    run.check(spec.target, run.done)
+    run.check(spec, run.done)
     return run
 
 
 def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
     client: MetastorePort,
-    spec: CleanTablesSpec,
+    spec: CleanSpec,
     tables: Sequence[TableInfo],
     run: TablesCleaning,
     on_step: Callable[[str], None],
     neighbours: Neighbours,
 ) -> None:
-    """Clean a group of tables; keep only the totals of each table."""
-
     def begun(own: MetastorePort, table: TableInfo) -> TableCleaning:
-        return TableCleaning.of(own, spec.of_table(str(table.ref)), on_step, neighbours)
+        return TableCleaning.of(own, table.ref, spec, on_step, neighbours)
 
     cleanings: list[TableCleaning] = []
     for cleaning in run.each_table(client, tables, begun):
         if cleaning.why_not is None:
             cleanings.append(cleaning)
         else:
-            run.skipped[str(cleaning.table.ref)] = cleaning.why_not
-    pieces = [(cleaning, one) for cleaning in cleanings for one in cleaning.partitions]
+            run.leave_alone(cleaning.table, cleaning.why_not)
+    pieces = [(cleaning, partition) for cleaning in cleanings for partition in cleaning.partitions]
     run.tables += len(cleanings)
     run.partitions += len(pieces)
     of_partitions: dict[TableRef, list[CleaningOutcome]] = {c.table.ref: [] for c in cleanings}
@@ -156,7 +288,7 @@ def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
         where=lambda piece: TableOrPartition(table=piece[0].table, partition=piece[1]),
     ):
         of_partitions[cleaning.table.ref].append(outcome)
-    # The rest of a table with a failed partition is left to a retry, as in `clean_table`.
+    # The rest of a table with a failed partition is left to a retry.
     whole = [c for c in cleanings if len(of_partitions[c.table.ref]) == len(c.partitions)]
     of_others = {
         cleaning.table.ref: outcomes
@@ -169,7 +301,41 @@ def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
     }
     for cleaning in cleanings:
         ref = cleaning.table.ref
-        found = CleanedTable.of(cleaning.table, of_partitions[ref], of_others.get(ref, ()))
-        if found.removed or found.kept or found.unknown:
-            log.info("%s: %s", found.table, found.text)
-            run.cleaned.append(found)
+        run.add(cleaning.table, of_partitions[ref], of_others.get(ref, ()))
+
+
+def _cleanable(client: MetastorePort, ref: TableRef, spec: CleanSpec) -> TableInfo:
+    table = client.get_table(ref)
+    check_cleanable(table)
+    if not spec.plan_only:
+        check_publishable(table.ref, table.location)
+        check_writable(table.location)
+    return table
+
+
+def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) -> list[str]:
+    """Return the sorted locations where dead workers may have left incomplete uploads."""
+    roots = set(locations)
+    if spec.partition is None:
+        within = f"{table.location.rstrip('/')}/"
+        roots = {table.location, *(p for p in roots if not p.startswith(within))}
+    return [location for location in sorted(roots) if publishes_files(scheme_of(location))]
+
+
+def _left_alone(table: TableInfo, why: str) -> CleaningOutcome:
+    removal = Removal(path=table.location, why=why, size_bytes=0)
+    return CleaningOutcome(partition="", removed=(), kept=(removal,))
+
+
+def forget_unreadable(
+    table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
+) -> None:
+    """Remove month-old notes of commits whose versions are no longer readable; bundle the others.
+
+    `outcomes` are those of all partitions of the table. If `notes` is None, they are read again.
+    """
+    oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
+    if oldest:
+        before_s = time.time() - _COMMITS_REMEMBERED_S
+        notes = VersionNotes.of(table).listed_once() if notes is None else notes
+        notes.tidy_commits(oldest, before_s)

@@ -1,383 +1,329 @@
-"""The plan of a table's compaction, without Spark: which partitions are due, and why.
+"""The plan of a compaction, without Spark: which partitions are due, and in which order.
 
-Input is a metastore and a spec. Output is a plan for each partition, under a compactor's snapshot.
-Nothing is claimed, and no file is changed.
+Tables and partitions are planned in parallel. A table or partition that cannot be planned does not
+stop the others.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    MetastoreVersionError,
-    NotEnoughHistoryError,
+from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
+from airflow_hiveacid.format.words import age_text, first_few, several
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice
+from airflow_hiveacid.maintenance.compaction_facts import (
+    NOTHING,
+    OVERDUE_S,
+    CompactionFacts,
+    CompactionOutcome,
+    check_can_serve,
+    read_facts,
+    why_turned_off,
 )
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.maintenance.many_tables import TableOrPartition
+from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
-from airflow_hiveacid.maintenance.pauses import pauses
-from airflow_hiveacid.maintenance.side_by_side import each_partition
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType, in_queue
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
+from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.metastore.transactions.compaction_work import (
-    end_dead_entries,
-    end_entry,
-    waiting_requests,
-)
-from airflow_hiveacid.plan.compaction import (
-    Appearance,
-    CompactionPlan,
-    NoCompaction,
-    only_hive_4_reads,
-    plan_compaction,
-)
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
+from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
-from airflow_hiveacid.plan.thresholds import TableHealth, Threshold
-from airflow_hiveacid.storage.acid.read.inspect import delete_events
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
-from airflow_hiveacid.versions.keeping import opted_out_of
+from airflow_hiveacid.plan.thresholds import TableHealth
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.maintenance.compaction_facts import Requests
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
-    Requests = Mapping[PartitionName | None, CompactionEntry]
+Due = tuple[CompactionFacts, CompactionOutcome]
+"""A partition that is due, and its planned outcome."""
 
 log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionOutcome:
-    """The outcome for one partition: compacted, planned, or not compacted for a reason.
+class Window:
+    """The time in which a job may start partitions; `until_s` is None if it has no end.
 
-    `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
-    4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
-    is True if a compaction was due, but something prevented it.
+    If `stops`, the job also stops the running partitions at the end.
     """
 
-    partition: str
-    done: bool
-    kind: str
-    why: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    files: int = 0
-    rows: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    txn_id: int | None = None
-    entry_id: int | None = None
-    serves: str = ""
-    is_hindered: bool = False
+    until_s: float | None = None
+    stops: bool = False
+
+    @classmethod
+    def of(cls, spec: CompactSpec) -> Self:
+        """Return the window of a job; a plan has no end, because it changes nothing."""
+        if spec.until_s is None or spec.plan_only:
+            return cls()
+        return cls(until_s=spec.until_s, stops=spec.at_end is AtEnd.STOP)
 
     @property
-    def text(self) -> str:
-        """Describe the outcome."""
-        if not self.done:
-            return f"not compacted: {self.why}"
-        made = ", ".join(self.outputs)
-        return f"{self.kind} compaction into {made} ({self.rows} rows, {self.bytes_out} bytes)"
+    def is_over(self) -> bool:
+        """True once no partition may start."""
+        return self.until_s is not None and time.time() >= self.until_s
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once no partition may run."""
+        return self.stops and self.is_over
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFacts:
-    """The facts of a partition that decide whether to compact it.
+@dataclass(slots=True, kw_only=True)
+class TablesPlan(TablesRun):
+    """The plan of one job, and what came of it. Mutable.
 
-    `known` is a snapshot from the beginning of the run, restricted to the write IDs that a
-    compactor may process. It suffices to see which partitions need no compaction. Each compaction
-    plans again under the snapshot of its own transaction. `request` is the pending request of
-    another client for this partition, if there is one. Our compaction also fulfils this request.
+    `due` are the partitions to compact, in the order of the work, each with its planned outcome,
+    which does not keep the plan's list of files in memory. `outcomes` are those of
+    partitions that were compacted, planned or left, by table; if the job is of one table, also of
+    those that are not due. `table` is the only table of such a job. `window_ended` is True if the
+    job has left partitions, or all, because its window has ended.
     """
 
-    table: TableInfo
-    partition: PartitionInfo
-    spec: CompactSpec
-    known: Snapshot
-    request: CompactionEntry | None = None
+    due: list[Due] = field(default_factory=list)
+    outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
+    table: TableInfo | None = None
+    window_ended: bool = False
+
+    def report_due(self) -> None:
+        """Add the partitions that are due to the outcomes, because the job only plans."""
+        self.outcomes += [(str(facts.table.ref), outcome) for facts, outcome in self.due]
+
+    def leave(self, left: Sequence[Due]) -> None:
+        """Leave partitions for a later job, because the window has ended."""
+        for facts, outcome in left:
+            self.window_ended = True
+            why = f"{outcome.why}; left for a later job, because the window has ended"
+            self.outcomes.append((str(facts.table.ref), replace(outcome, why=why)))
+        _warn_of_left([due for due in left if due[1].is_overdue], "the window has ended")
 
     @property
-    def name(self) -> PartitionName:
-        """The partition's name."""
-        return self.partition.name
+    def of_table(self) -> list[CompactionOutcome]:
+        """The outcomes of the only table's partitions, in the order of their names."""
+        return sorted((outcome for _, outcome in self.outcomes), key=lambda one: one.partition)
 
     @property
-    def where(self) -> TableOrPartition:
-        """The partition, as a job of many tables names it."""
-        return TableOrPartition(table=self.table, partition=self.partition)
+    def done(self) -> dict[str, str]:
+        """The outcome of each compacted partition, by the name of its table and partition.
 
-    def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
-        """Return the plan that a compaction would have now; claim nothing.
-
-        An automatic compaction does not compact a partition that is paused after failures. If the
-        job serves the queue and there is nothing to compact, refuse the request, as Hive's worker
-        does. Otherwise it would wait forever, and so would its client.
+        If the job is of one table, also those of the partitions that are not due.
         """
-        if self.spec.choice is CompactionChoice.QUEUED:
-            return self._requested(client)
-        plan = self._plan(client)
-        if self.spec.choice is CompactionChoice.AUTO and isinstance(plan, CompactionPlan):
-            name = str(self.name)
-            for why in pauses(self.table, [name], now_s=time.time()).values():
-                log.warning("%s: %s", f"{self.table.ref} {name}".rstrip(), why)
-                return NoCompaction(why=why, is_hindered=True)
-        return plan
-
-    def _requested(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
-        if self.request is None:
-            return NoCompaction(why="no request for it waits in the metastore's queue")
-        plan = self._plan(client)
-        if isinstance(plan, NoCompaction) and not (plan.is_hindered or self.spec.plan_only):
-            end_entry(client, ClaimedCompaction.of_entry(self.request), plan.why)
-        return plan
-
-    def _plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
-        with suppress(NotEnoughHistoryError):  # `known` is too old
-            return self._planned(client, self.state(client, self.known))
-        snapshot = snapshot_now(client, [self.table.ref])
-        return self._planned(client, self.state(client, snapshot))
-
-    def _planned(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan; report a request if the plan can include none of its writes.
-
-        A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
-        open write ID, and ignores directories above the end of the list of write IDs. The list of a
-        4.0.1 metastore may end too early.
-        """
-        plan = self._wanted(client, state)
-        is_requested = self.spec.choice is not CompactionChoice.AUTO
-        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
-            return plan
-        snapshot = snapshot_now(client, [self.table.ref])
-        plan = self._wanted(client, self.state(client, snapshot))
-        if isinstance(plan, CompactionPlan):
-            return plan
-        write_ids = snapshot.write_ids(self.table.ref)
-        listing = list_table(self.partition.location)
-        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._wanted(client, seen), NoCompaction):
-            return plan
-        lowest = write_ids.min_open_write_id
-        if lowest is not None:
-            why = f"write ID {lowest} is open, and a compaction includes only writes below it"
-        else:
-            why = (
-                f"the metastore's list of writes now ends at {write_ids.high_watermark}, but a"
-                " delta contains later writes. The list is complete again after the table's next"
-                " write"
-            )
-        return NoCompaction(why=why, is_hindered=True)
-
-    def _wanted(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan for the job's choice, or for another client's request.
-
-        A request for a major compaction comes first, because it includes the work of a minor
-        compaction.
-        """
-        choice, request = self.spec.choice, self.request
-        if request is None:
-            return self.decide(client, state, choice)
-        plan: CompactionPlan | NoCompaction
-        if request.compaction_type is CompactionType.MAJOR:
-            plan = self.decide(client, state, CompactionChoice.MAJOR)
-        elif choice is CompactionChoice.QUEUED:
-            plan = self.decide(client, state, CompactionChoice.MINOR)
-        else:
-            plan = self.decide(client, state, choice)
-            if isinstance(plan, NoCompaction):
-                plan = self.decide(client, state, CompactionChoice.MINOR)
-        if isinstance(plan, NoCompaction) or choice.insists:
-            return plan
-        return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
-
-    def state(self, client: MetastorePort, snapshot: Snapshot) -> AcidState:
-        """Return the state of the partition that a compactor with this snapshot sees."""
-        write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
-        listing = list_table(self.partition.location)
-        check_known_writes(client, self.table, listing, write_ids, snapshot.txns)
-        return resolve(listing, write_ids, snapshot.txns, self.table.kind)
-
-    def decide(
-        self, client: MetastorePort, state: AcidState, choice: CompactionChoice
-    ) -> CompactionPlan | NoCompaction:
-        """Return the plan for a state, on this table's store and metastore."""
-        knows_suffix = client.generation is not MetastoreGeneration.V3
-        can_hide = knows_suffix and only_hive_4_reads(self.table.parameters)
-        appears = Appearance.AT_ONCE
-        if publishes_files(scheme_of(state.location)):
-            appears = Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE
-            if can_hide:
-                appears = Appearance.HIDDEN
-            elif not knows_suffix:
-                appears = Appearance.FILE_BY_FILE
-        policy = thresholds_of(self.table, self.spec)
-        return plan_compaction(
-            state,
-            choice,
-            policy,
-            can_hide_until_commit=can_hide,
-            kind=self.table.kind,
-            appears=appears,
-            health=self._health(state, policy) if choice is CompactionChoice.AUTO else None,
-        )
-
-    def _health(self, state: AcidState, policy: CompactionPolicy) -> TableHealth:
-        """Measure a state; count deleted rows only if the policy has a threshold for them."""
-        health = TableHealth.of(state, kind=self.table.kind, now_s=time.time())
-        if Threshold.DELETED_ROWS not in policy.also_when:
-            return health
-        return dataclasses.replace(health, deleted_rows=delete_events(state))
-
-    def outcome(self, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
-        """Return the outcome of a plan that was not carried out."""
-        name = str(self.name)
-        if isinstance(plan, NoCompaction):
-            return CompactionOutcome(
-                partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
-            )
-        return CompactionOutcome(
-            partition=name,
-            done=False,
-            kind=plan.choice.value,
-            why=plan.why,
-            inputs=tuple(d.text for d in plan.inputs),
-            bytes_in=plan.bytes_in,
-        )
-
-    def checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
-        """Return the outcome, unless something prevents a minor or major compaction.
-
-        Raises:
-            CompactionNotDoneError: the user requested this compaction.
-        """
-        if outcome.is_hindered and self.spec.choice.insists and not self.spec.plan_only:
-            raise CompactionNotDoneError(
-                table=self.table.ref,
-                partition=outcome.partition,
-                kind=self.spec.choice.value,
-                why=outcome.why,
-            )
-        return outcome
+        return {
+            f"{table} {outcome.partition}".rstrip(): outcome.text
+            for table, outcome in self.outcomes
+            if outcome.done or self.is_of_table
+        }
 
 
-def read_facts(
-    client: MetastorePort,
-    table: TableInfo,
-    spec: CompactSpec,
-    find: Callable[[Requests], Sequence[PartitionInfo]],
-    neighbours: Neighbours | None = None,
-) -> list[CompactionFacts]:
-    """Read the facts of a table's partitions; end the queue entries of dead workers.
+def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
+    """Plan the compaction of all transactional tables with matching names, or of one partition.
 
-    If the job only plans, this function ends no entries. `find` gets the pending requests of other
-    clients, by partition (None is the whole table), and returns the partitions.
+    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers.
+
+    The partitions with the highest score come first, after those that are overdue
+    (`CompactionOutcome.rank`). If the job serves the queue, the partitions with the oldest requests
+    come first.
 
     Raises:
-        MetastoreVersionError: as in `check_can_serve`.
-        OtherOwnerError: the table's directory belongs to another table.
-        MetastoreError: the metastore does not answer, or refuses a call.
+        InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
+        MetastoreVersionError: the job serves the queue, and it is a 3.1 metastore.
+        FencedError: a newer copy of the job is running.
     """
+    run = TablesPlan(is_of_table=spec.is_of_table)
+    neighbours = Neighbours()
+    for group in grouped(_tables(client, spec, run)):
+        _plan(client, _facts(client, spec, group, run, neighbours), run)
+    if spec.choice is CompactionChoice.QUEUED:
+        run.due.sort(key=lambda due: due[0].entry_id)
+    else:
+        run.due.sort(key=lambda due: due[1].rank, reverse=True)
+    log.info(
+        "%d of %d partitions in %d tables need compaction", len(run.due), run.partitions, run.tables
+    )
+    if spec.max_bytes is not None:
+        run.due = _within(run, spec.max_bytes)
+    return run
+
+
+def _tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> list[TableInfo]:
+    """Return the tables that can be compacted, and those with automatic compaction turned off.
+
+    If a job of many tables serves the queue, return only tables with entries to serve or to end.
+    """
+    only = _queued_tables(client, spec, run) if _is_by_queue(spec) else None
+    # If the only table needs no compaction, it does not matter whether its files can be written.
+    check = check_insertable if run.is_of_table else _check_compactable
+    tables = []
+    for table in matching_tables(client, spec.tables, check, run, only=only):
+        try:
+            why_not = why_turned_off(table, spec)
+        except Exception as error:  # one table must not stop the others
+            log.exception("%s cannot be planned", table.ref)
+            run.fail(str(table.ref), typed(error))
+            run.unlisted += 1
+            continue
+        tables.append(table)
+        if run.is_of_table:
+            run.table = table
+        if why_not is None:
+            run.tables += 1
+            continue
+        run.skipped[str(table.ref)] = why_not
+        if run.is_of_table:
+            outcome = CompactionOutcome(partition="", done=False, kind=NOTHING, why=why_not)
+            run.outcomes.append((str(table.ref), outcome))
+    return tables
+
+
+def _is_by_queue(spec: CompactSpec) -> bool:
+    """Return True if the queue names the partitions; one table reports each of its partitions."""
+    return spec.choice is CompactionChoice.QUEUED and not spec.is_of_table
+
+
+def _queued_tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> set[TableRef]:
+    """Return the tables with a waiting request or an unfinished entry of ours; skip rebalances."""
     check_can_serve(client, spec.choice)
-    neighbours = Neighbours() if neighbours is None else neighbours
-    if switched_off_outcome(table, spec) is None:
-        check_owner(client, table, neighbours, plan_only=spec.plan_only)
-    if spec.choice is CompactionChoice.AUTO:
-        for complaint in thresholds_of(table, spec).warnings:
-            log.warning("%s", complaint)
-    # Read the requests before taking the snapshot. Then the snapshot includes all writes before
-    # the requests.
-    pending = waiting_requests if spec.plan_only else end_dead_entries
-    requests = {entry.partition: entry for entry in pending(client, table.ref)}
-    known = snapshot_now(client, [table.ref]).for_compactor()
-    return [
-        CompactionFacts(
-            table=table,
-            partition=partition,
-            spec=spec,
-            known=known,
-            request=requests.get(in_queue(partition)),
-        )
-        for partition in find(requests)
-    ]
+    tables = set()
+    for entry in client.show_compactions():
+        if not matches(str(entry.table), spec.tables):
+            continue
+        is_ours = entry.is_at_work and (entry.has_our_worker or entry.waits_for_us)
+        if is_ours or (spec.serves(entry.pool) and entry.waits_for_anybody):
+            tables.add(entry.table)
+        elif spec.serves(entry.pool) and entry.waits_for_hive:
+            name = f"{entry.table} {entry.partition or ''}".rstrip()
+            run.skipped[name] = f"only Hive's workers can serve {entry.asked_by}"
+    return tables
 
 
-def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
-    """Check that the metastore lets our workers serve the queue, if this is the job's choice.
-
-    Raises:
-        MetastoreVersionError: it is a 3.1 metastore.
-    """
-    if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
-        raise MetastoreVersionError(
-            "choice 'queued' needs a Hive 4 metastore: only Hive's own workers can serve the queue"
-            " of Hive 3.1. Use choice 'auto', which compacts by the thresholds"
-        )
-
-
-def plan_table(
-    client: MetastorePort, table: TableInfo, spec: CompactSpec
-) -> list[CompactionOutcome]:
-    """Plan the compaction of a table, or of one partition.
-
-    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers, as
-    each compaction does.
-
-    Raises:
-        InputError: the partition does not exist, or the table is of the wrong kind.
-        ConfigurationError: the client of the table's store is missing.
-        StorageError: the directories cannot be listed.
-    """
+def _check_compactable(table: TableInfo) -> None:
     check_insertable(table)
-    partitions = partitions_of(client, table, spec.partition)
-    all_facts = read_facts(client, table, spec, lambda _: partitions)
-    switched_off = switched_off_outcome(table, spec)
-    if switched_off is not None:
-        return [switched_off]
-    # If the store's client is missing, fail once, and not once for each partition.
-    open_location(table.location)
+    check_files_writable(table)
 
-    return each_partition(
-        client,
-        table,
-        all_facts,
-        lambda own, facts: facts.outcome(facts.plan(own)),
-        at_once=len(partitions),
-        describe=lambda outcome: outcome.text,
+
+def _facts(
+    client: MetastorePort,
+    spec: CompactSpec,
+    tables: Sequence[TableInfo],
+    run: TablesPlan,
+    neighbours: Neighbours,
+) -> list[CompactionFacts]:
+    """Return the facts of the tables' partitions, except if automatic compaction is turned off."""
+
+    def prepared(own: MetastorePort, table: TableInfo) -> list[CompactionFacts]:
+        if str(table.ref) in run.skipped:
+            if spec.partition is not None:
+                partitions_of(own, table, spec.partition)  # a missing one is an error all the same
+            if not spec.plan_only:
+                end_dead_entries(own, table.ref)
+            return []
+        # If the store's client is missing, fail once, and not once for each partition.
+        open_location(table.location)
+        if _is_by_queue(spec):
+            find = partial(_requested, own, spec, table)
+            return read_facts(own, table, spec, find, neighbours)
+        partitions = partitions_of(own, table, spec.partition)
+        return read_facts(own, table, spec, lambda _: partitions, neighbours)
+
+    by_table = run.each_table(client, tables, prepared)
+    return [facts for of_table in by_table for facts in of_table]
+
+
+def _requested(
+    client: MetastorePort, spec: CompactSpec, table: TableInfo, requests: Requests
+) -> list[PartitionInfo]:
+    """Return the partitions with a waiting request; refuse requests for missing partitions."""
+    served = {name: entry for name, entry in requests.items() if spec.serves(entry.pool)}
+    if table.is_partitioned:
+        partitions = client.get_partitions(table, [name for name in served if name is not None])
+    else:
+        partitions = client.list_partitions(table)
+    requested = [partition for partition in partitions if in_queue(partition) in served]
+    missing = served.keys() - {in_queue(partition) for partition in requested}
+    for name, entry in served.items():
+        if name in missing and not spec.plan_only:
+            end_entry(client, ClaimedCompaction.of_entry(entry), "the table has no such partition")
+    return requested
+
+
+def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
+    run.partitions += len(partitions)
+    for facts, outcome in run.each(client, partitions, _planned, where=lambda facts: facts.where):
+        if outcome.kind != NOTHING:
+            run.due.append((facts, outcome))
+        elif outcome.is_hindered or run.is_of_table:
+            try:
+                run.outcomes.append((str(facts.table.ref), facts.checked(outcome)))
+            except CompactionNotDoneError as error:
+                run.fail(facts.where.name, error)
+
+
+def _planned(client: MetastorePort, facts: CompactionFacts) -> CompactionOutcome:
+    plan = facts.plan(client)
+    outcome = facts.outcome(plan)
+    if not isinstance(plan, CompactionPlan):
+        return outcome
+    health = TableHealth.of(plan.state, kind=facts.table.kind, now_s=time.time())
+    return replace(outcome, score=plan.score, oldest_delta_s=health.oldest_delta_s or 0.0)
+
+
+def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
+    """Return the compactions whose inputs fit into `max_bytes`, and record the others as left.
+
+    The first one is always chosen, because otherwise no job would ever compact a large partition.
+    """
+    chosen: list[Due] = []
+    remainder: list[Due] = []
+    left_bytes = max_bytes
+    for facts, outcome in run.due:
+        if chosen and outcome.bytes_in > left_bytes:
+            run.outcomes.append((str(facts.table.ref), _left(outcome, max_bytes)))
+            remainder.append((facts, outcome))
+            continue
+        chosen.append((facts, outcome))
+        left_bytes -= outcome.bytes_in
+    overdue = [due for due in remainder if due[1].is_overdue]
+    _warn_of_left(overdue, f"max_bytes={max_bytes} is used up")
+    large = [due for due in remainder if due[1].bytes_in > max_bytes and not due[1].is_overdue]
+    _warn_of_left(
+        large,
+        f"each of them reads more than max_bytes={max_bytes}. Such a partition is compacted only if"
+        f" it comes first, at the latest when its oldest delta is {age_text(OVERDUE_S)} old",
+    )
+    return chosen
+
+
+def _warn_of_left(left: Sequence[Due], why: str) -> None:
+    if not left:
+        return
+    texts = [
+        f"{facts.where.name} ({outcome.bytes_in} bytes, oldest delta"
+        f" {age_text(outcome.oldest_delta_s)} old)"
+        for facts, outcome in left
+    ]
+    log.warning(
+        "%s left although due: %s, because %s",
+        several(len(left), "partition"),
+        first_few(texts),
+        why,
     )
 
 
-def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
-    """Return the thresholds that apply to a table in this job."""
-    given = GivenThresholds(
-        delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
-    )
-    return given.policy_for(table)
-
-
-def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutcome | None:
-    """Return the outcome for a table whose owner has switched automatic compaction off."""
-    why_not = opted_out_of(table, NO_AUTO_COMPACTION)
-    if why_not is None or spec.choice is not CompactionChoice.AUTO:
-        return None
-    why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
-    return CompactionOutcome(partition="", done=False, kind="none", why=why)
+def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:
+    if outcome.bytes_in > max_bytes:
+        reason = (
+            f"left, because it reads {outcome.bytes_in} bytes, more than max_bytes={max_bytes}."
+            " Raise max_bytes, or compact the partition with HiveAcidCompactOperator"
+        )
+    else:
+        reason = f"left for a later job, because max_bytes={max_bytes} is used up"
+    return replace(outcome, why=f"{outcome.why}; {reason}")

@@ -1,7 +1,7 @@
-"""What maintenance jobs of many tables share: their tables, and the failures and skipped tables.
+"""The tables of a maintenance job, and its failed and skipped tables.
 
-Input is names and patterns of tables. A table or partition that cannot be maintained does not stop
-the others. At the end, one error reports the failures.
+Input is names and patterns of tables; one table is a list of one. A table or partition that cannot
+be maintained does not stop the others. At the end, one error reports the failures.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _P = TypeVar("_P")
@@ -54,12 +55,12 @@ class TableOrPartition:
     def is_dropped(self, client: MetastorePort) -> bool:
         """Return whether the table or partition no longer exists; False if that is unknown."""
         try:
-            now = client.get_table(self.table.ref)
-            if now.table_id != self.table.table_id:
+            table = client.get_table(self.table.ref)
+            if table.table_id != self.table.table_id:
                 return True
             if self.partition is None or not self.partition.name.columns:
                 return False
-            return not client.get_partitions(now, [self.partition.name])
+            return not client.get_partitions(table, [self.partition.name])
         except TableNotFoundError:
             return True
         except HiveAcidError:
@@ -68,13 +69,15 @@ class TableOrPartition:
 
 @dataclass(slots=True, kw_only=True)
 class TablesRun:
-    """What came of the tables of one job, in the order of its findings. Mutable.
+    """The run of one job, in the order of its findings. Mutable.
 
     `skipped` has the reasons by table, `failed` the errors by table and partition. `tables` and
-    `partitions` are the numbers of those that were found. `unlisted` is the number of failed tables
-    whose partitions are unknown.
+    `partitions` are the numbers of those in the metastore. `unlisted` is the number of failed
+    tables whose partitions are unknown. If `is_of_table`, the run keeps the outcome of each
+    partition of the only table, and a dropped table or partition has failed.
     """
 
+    is_of_table: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, HiveAcidError] = field(default_factory=dict)
     tables: int = 0
@@ -105,21 +108,25 @@ class TablesRun:
         where: Callable[[_P], TableOrPartition],
         at_once: int = MOST_AT_ONCE,
     ) -> list[tuple[_P, _R]]:
-        """Call `work` on every piece; return the pieces that succeeded, each with its result.
-
-        Raises:
-            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
-        """
-        found = each_piece(
-            client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
-        )
+        """Call `work` on every piece; return the pieces that succeeded, each with its result."""
+        results: list[_R | HiveAcidError]
+        if self.is_of_table and len(pieces) == 1 and self.partitions <= 1:
+            # In this thread, so that Airflow's time-out interrupts it. Other errors are raised.
+            try:
+                results = [work(client, pieces[0])]
+            except HiveAcidError as error:
+                results = [error]
+        else:
+            results = each_piece(
+                client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
+            )
         succeeded: list[tuple[_P, _R]] = []
-        for piece, result in zip(pieces, found, strict=True):
+        for piece, result in zip(pieces, results, strict=True):
             if isinstance(result, HiveAcidError):
-                failed = where(piece)
+                place = where(piece)
                 # A metastore that did not answer would let the job wait again for each piece.
-                is_known = not isinstance(result, MetastoreUnavailableError)
-                self.fail(failed.name, result, is_dropped=is_known and failed.is_dropped(client))
+                may_ask = not (self.is_of_table or isinstance(result, MetastoreUnavailableError))
+                self.fail(place.name, result, is_dropped=may_ask and place.is_dropped(client))
             else:
                 succeeded.append((piece, result))
         return succeeded
@@ -130,33 +137,38 @@ class TablesRun:
         tables: Sequence[TableInfo],
         work: Callable[[MetastorePort, TableInfo], _R],
     ) -> list[_R]:
-        """Call `work` on every table, which lists its partitions; return the results.
+        """Call `work` on every table, which lists its partitions; return the results."""
+        failed_before = len(self.failed)
+        succeeded = self.each(
+            client, tables, work, where=lambda table: TableOrPartition(table=table)
+        )
+        self.unlisted += len(self.failed) - failed_before
+        return [result for _, result in succeeded]
 
-        Raises:
-            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
-        """
-        before = len(self.failed)
-        found = self.each(client, tables, work, where=lambda table: TableOrPartition(table=table))
-        self.unlisted += len(self.failed) - before
-        return [result for _, result in found]
-
-    def check(self, tables: str, done: Mapping[str, str]) -> None:
+    def check(self, spec: TablesSpec, done: Mapping[str, str]) -> None:
         """Raise an error if a table or partition failed.
 
-        Args:
-            tables: the names and patterns, as text.
-            done: what came of the other tables or partitions, by name.
+        `done` has the outcomes of the other tables or partitions as text, by name.
 
         Raises:
-            PartitionsFailedError: at least one failed; the error lists what is done.
+            HiveAcidError: the job's only table or only partition failed.
+            PartitionsFailedError: at least one of several failed; the error lists what is done.
         """
-        if self.failed:
-            raise PartitionsFailedError(
-                table=tables,
-                failed={name: str(error) for name, error in self.failed.items()},
-                of=self.partitions + self.unlisted,
-                done=done,
+        if not self.failed:
+            return
+        number = self.partitions + self.unlisted
+        failed = {name: str(error) for name, error in self.failed.items()}
+        if self.is_of_table:
+            table = str(TableRef.parse(spec.target))
+            if error := self.failed.get(table):
+                raise error
+            if number == 1:
+                raise next(iter(self.failed.values()))
+            failed, done = (
+                {name.removeprefix(f"{table} "): text for name, text in texts.items()}
+                for texts in (failed, done)
             )
+        raise PartitionsFailedError(table=spec.target, failed=failed, of=number, done=done)
 
 
 def matching_tables(
@@ -171,13 +183,11 @@ def matching_tables(
 
     The tables that are named without a wildcard are checked before the first one is yielded. `only`
     limits the other tables, as in `transactional_tables`.
-
-    Raises:
-        InputError: a table that is named without a wildcard is missing or of the wrong kind.
     """
-    for name in names:
-        if not is_pattern(name):
-            check(client.get_table(TableRef.parse(name)))
+    named_tables = _named_tables(client, names, check)
+    if not any(map(is_pattern, names)):
+        yield from (table for ref, table in named_tables.items() if only is None or ref in only)
+        return
     is_any = False
     for name, table in transactional_tables(client, names, only=only):
         is_any = True
@@ -199,8 +209,17 @@ def matching_tables(
         log.warning("no transactional table matches %s", ", ".join(names))
 
 
+def _named_tables(
+    client: MetastorePort, names: Sequence[str], check: Callable[[TableInfo], None]
+) -> dict[TableRef, TableInfo]:
+    tables = [client.get_table(TableRef.parse(name)) for name in names if not is_pattern(name)]
+    for table in tables:
+        check(table)
+    return {table.ref: table for table in tables}
+
+
 def grouped(tables: Iterable[TableInfo]) -> Iterator[Sequence[TableInfo]]:
     """Yield the tables in groups whose snapshots fit into memory."""
-    left = iter(tables)
-    while group := tuple(islice(left, _TABLES_IN_GROUP)):
+    remainder = iter(tables)
+    while group := tuple(islice(remainder, _TABLES_IN_GROUP)):
         yield group

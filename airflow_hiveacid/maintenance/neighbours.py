@@ -48,26 +48,22 @@ class Neighbours:
     ) -> str | None:
         """Return why a table does not have its directories alone, or None if it has.
 
-        A flat table around the table's directory does not count: the table's files are its own.
-
-        Args:
-            client: the metastore.
-            table: the table.
-            locations: the locations of the table's partitions.
+        `locations` are those of its partitions. A flat table around the table's directory does not
+        count: the table's files are its own.
         """
         mine = [identities(location) for location in _outermost(table, locations)]
-        for other, place in self._others(client, table):
+        for neighbour, place in self._others(client, table):
             if any(place[0] == own[0] for own in mine):
-                return f"{other.ref} has the same location, {other.location}"
+                return f"{neighbour.ref} has the same location, {neighbour.location}"
             if any(own[0] in place for own in mine):
-                return f"{other.ref} lies in it, at {other.location}"
+                return f"{neighbour.ref} lies in it, at {neighbour.location}"
             if not any(place[0] in own for own in mine):
                 continue
-            if not other.is_partitioned and other.kind is not TransactionalKind.NONE:
-                return f"it lies in the directory of {other.ref}, {other.location}"
-            for name, part in self._parts(client, other) if other.is_partitioned else ():
+            if not neighbour.is_partitioned and neighbour.kind is not TransactionalKind.NONE:
+                return f"it lies in the directory of {neighbour.ref}, {neighbour.location}"
+            for name, part in self._parts(client, neighbour) if neighbour.is_partitioned else ():
                 if any(_overlap(part, own) for own in mine):
-                    return f"partition {name} of {other.ref} has the same directory"
+                    return f"partition {name} of {neighbour.ref} has the same directory"
         return None
 
     def why_read(
@@ -81,27 +77,23 @@ class Neighbours:
     ) -> str | None:
         """Return which other table or partition may contain a path, or None if none does.
 
-        Args:
-            client: the metastore.
-            table: the table to which the path seems to belong.
-            path: the path's URI.
-            is_flat: whether tables without transactions and the table's own partitions count, too:
-                they do not read deltas of write IDs that they do not know.
-            partition: the table's own partition to which the path belongs; it does not count.
+        With `is_flat`, tables without transactions and the table's own partitions count, too: they
+        do not read deltas of write IDs that they do not know. `partition`, the table's own
+        partition to which the path belongs, does not count.
         """
-        wanted = identities(path)
+        path_place = identities(path)
         tables = [(table, identities(table.location))] if is_flat and table.is_partitioned else []
-        for other, place in (*tables, *self._others(client, table)):
-            if not is_flat and other.kind is TransactionalKind.NONE:
+        for neighbour, place in (*tables, *self._others(client, table)):
+            if not is_flat and neighbour.kind is TransactionalKind.NONE:
                 continue
-            if not other.is_partitioned:
-                if _overlap(place, wanted):
-                    return f"table {other.ref} has it at {other.location}"
+            if not neighbour.is_partitioned:
+                if _overlap(place, path_place):
+                    return f"table {neighbour.ref} has it at {neighbour.location}"
                 continue
-            own = str(partition) if other.ref == table.ref else None
-            for name, part in self._parts(client, other):
-                if name != own and _overlap(part, wanted):
-                    return f"partition {name} of {other.ref} has it"
+            own = str(partition) if neighbour.ref == table.ref else None
+            for name, part in self._parts(client, neighbour):
+                if name != own and _overlap(part, path_place):
+                    return f"partition {name} of {neighbour.ref} has it"
         return None
 
     def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
@@ -115,17 +107,17 @@ class Neighbours:
         with self._lock:
             if self._tables is None:
                 self._tables = tuple(_all_tables(client, self._unread))
-        return (one for one in self._tables if one[0].ref != table.ref)
+        return (entry for entry in self._tables if entry[0].ref != table.ref)
 
     def _parts(self, client: MetastorePort, other: TableInfo) -> Sequence[tuple[str, _Place]]:
         with self._lock:
             if other.ref not in self._partitions:
                 try:
-                    found = client.list_partitions(other)
+                    partitions = client.list_partitions(other)
                 except TableNotFoundError:  # it was dropped meanwhile
-                    found = ()
+                    partitions = ()
                 self._partitions[other.ref] = tuple(
-                    (str(info.name), identities(info.location)) for info in found
+                    (str(info.name), identities(info.location)) for info in partitions
                 )
             return self._partitions[other.ref]
 

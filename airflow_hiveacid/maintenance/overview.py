@@ -1,10 +1,8 @@
-"""Facts about a table. A cleaner reads these facts once, before it cleans the partitions.
+"""Facts about a table, which a cleaner reads once, before it cleans the partitions.
 
-In a table of ten thousand partitions only a few need cleaning. The listing of a partition and the
-facts from the start of the run show whether the partition needs cleaning. The next run handles
-later commits, aborts and compactions. A directory that is obsolete or aborted in one snapshot is
-obsolete or aborted in every newer snapshot, too. The list of open readers may change, so it is not
-part of these facts.
+With the listing of a partition, they show whether it needs cleaning; the next run handles later
+commits, aborts and compactions. A directory that is obsolete or aborted in one snapshot is so in
+every newer snapshot, too. The list of open readers may change, so it is not part of these facts.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import readable_for
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import look_after
@@ -79,13 +77,7 @@ class Overview:
     ) -> Overview:
         """Read all facts; read the queue first, so that the snapshot covers every queue entry.
 
-        Args:
-            client: the metastore.
-            table: the table.
-            notes: the table's notes; if None, they are read again.
-
-        Raises:
-            StorageError: the notes cannot be listed.
+        If `notes` is None, the table's notes are read again.
         """
         notes = VersionNotes.of(table).listed_once() if notes is None else notes
         files = HiddenFiles(table.location) if notes.files is None else notes.files
@@ -116,15 +108,7 @@ class Overview:
 def with_past(
     client: MetastorePort, table: TableInfo, *, plan_only: bool
 ) -> tuple[TableInfo, Overview]:
-    """Update the notes on the table's past versions; return the table and its overview.
-
-    Returns:
-        The table, possibly with changed parameters, and its overview.
-
-    Raises:
-        ConfigurationError: the time in the table's parameter is invalid.
-        StorageError: notes cannot be read or written.
-    """
+    """Update the notes on a table's past versions; return the changed table and its overview."""
     notes = VersionNotes.of(table).listed_once()
     has_terms = readable_for(table.parameters) is not None or notes.is_kept() or notes.tags()
     now_s = server_now(client) if has_terms else None

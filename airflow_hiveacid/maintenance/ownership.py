@@ -2,7 +2,7 @@
 
 Two tables may have one directory: two definitions in one metastore, or the same table in a
 metastore that was restored from a dump of another one. Each then regards the other's files as
-obsolete or aborted. So a note in the directory names its owner (`owner_note`), and the metastore
+obsolete or aborted. So a note in the directory names its owner (`table_notes`), and the metastore
 must know the writes whose IDs are in the names of the table's directories.
 """
 
@@ -19,10 +19,10 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.places import identities
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def check_owner(
 
     Raises:
         OtherOwnerError: another table, or the table of another metastore, has the directory.
-        StorageError: the note is damaged, or cannot be read or written.
     """
     mine, noted = _owner(client, table), noted_owner(table.location)
     if noted is not None:
@@ -82,10 +81,6 @@ def check_metastore(client: MetastorePort, table: TableInfo) -> None:
 
     A writer calls this before it removes files of an aborted transaction. In another metastore, the
     transaction with this ID may be committed.
-
-    Raises:
-        OtherOwnerError: the table of another metastore has the directory.
-        StorageError: the note is damaged, or cannot be read.
     """
     noted = noted_owner(table.location)
     if noted is not None:
@@ -93,17 +88,13 @@ def check_metastore(client: MetastorePort, table: TableInfo) -> None:
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
-    """Note that a table owns its directory, whatever the note says; return the earlier owner.
-
-    Raises:
-        StorageError: the note cannot be written.
-    """
+    """Note that a table owns its directory, whatever the note says; return the earlier owner."""
     try:
-        before = noted_owner(table.location)
+        earlier_owner = noted_owner(table.location)
     except CorruptFileError:
-        before = None
+        earlier_owner = None
     note_owner(table.location, _owner(client, table))
-    return before
+    return earlier_owner
 
 
 def check_known_writes(
@@ -115,34 +106,29 @@ def check_known_writes(
 ) -> None:
     """Check that this metastore has allocated the IDs in the names of a table's directories.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        listing: the listing of the table, or of a partition.
-        write_ids: a list of the table's write IDs. Later write IDs are looked up.
-        txns: a list of transactions. Later transactions are looked up.
+    IDs that are later than those of `write_ids` and `txns` are looked up.
 
     Raises:
         OtherOwnerError: another metastore has allocated an ID.
     """
-    found = {directory.partition("/")[0] for directory in listing.directories}
-    names = [name for name in map(parse_directory_name, sorted(found)) if name is not None]
+    directories = {directory.partition("/")[0] for directory in listing.directories}
+    names = [name for name in map(parse_directory_name, sorted(directories)) if name is not None]
     late = [name for name in names if name.high > write_ids.high_watermark]
     hidden = [name for name in names if (name.visibility_txn_id or 0) > txns.high_watermark]
-    known = ""
+    allocated = ""
     if late:
         last = client.max_write_id(table.ref)
         late = [name for name in late if name.high > last]
-        known = f"write IDs of the table only up to {last}"
+        allocated = f"write IDs of the table only up to {last}"
     if hidden and not late:
         newest = client.valid_txns().high_watermark
         late = [name for name in hidden if (name.visibility_txn_id or 0) > newest]
-        known = f"transactions only up to {newest}"
+        allocated = f"transactions only up to {newest}"
     if late:
         raise OtherOwnerError(
             table=table.ref,
             location=listing.location,
-            why=f"{late[0]} is newer than this metastore, which has allocated {known}. Another"
+            why=f"{late[0]} is newer than this metastore, which has allocated {allocated}. Another"
             " metastore has written it, or this one was restored from an older backup",
             remedy=_RESTORED,
         )
@@ -187,9 +173,8 @@ def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
 
 
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
-    """Return whether the noted table still has this directory."""
     try:
-        other = client.get_table(owner.table)
+        table = client.get_table(owner.table)
     except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now
         return False
-    return identities(other.location)[0] == identities(location)[0]
+    return identities(table.location)[0] == identities(location)[0]

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
     ValueTooLargeError,
 )
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 
 if TYPE_CHECKING:
@@ -46,18 +46,14 @@ log = logging.getLogger("hiveacid")
 
 
 def pauses(table: TableInfo, partitions: Collection[str], *, now_s: float) -> dict[str, str]:
-    """Return why these partitions are paused, by name ('' is the whole table); omit the others.
-
-    Raises:
-        StorageError: the table's notes cannot be read.
-    """
-    found = {}
+    """Return why these partitions are paused, by name ('' is the whole table); omit the others."""
+    reasons = {}
     for name, failures in TableNotes.of(table).failures(partitions).items():
         # A machine whose clock was ahead may have noted a time in the future, which counts as now.
         # A time far in the future is ignored, because the pause would not end.
         if failures.count >= FAILURES and abs(now_s - failures.last_s) < LASTS.total_seconds():
-            found[name] = _text(replace(failures, last_s=min(failures.last_s, now_s)))
-    return found
+            reasons[name] = _text(replace(failures, last_s=min(failures.last_s, now_s)))
+    return reasons
 
 
 def _text(failures: CompactionFailures) -> str:
@@ -87,9 +83,9 @@ def note_failure(
     name, notes = str(partition.name), TableNotes.of(table)
     try:
         earlier = notes.failures([name]).get(name)
-        before = 0 if earlier is None else earlier.count - (earlier.job_key == job_key)
+        earlier_count = 0 if earlier is None else earlier.count - (earlier.job_key == job_key)
         noted = CompactionFailures(
-            count=before + 1, job_key=job_key, last_s=now_s, why=str(error)[:_LONGEST_WHY]
+            count=earlier_count + 1, job_key=job_key, last_s=now_s, why=str(error)[:_LONGEST_WHY]
         )
         notes.note_failures(name, noted)
     except StorageError as lost:
@@ -100,5 +96,5 @@ def forget_failures(table: TableInfo, partition: PartitionInfo) -> None:
     """Forget a partition's failures, because it is compacted now; only log an error."""
     try:
         TableNotes.of(table).note_failures(str(partition.name), None)
-    except StorageError as kept:
-        log.warning("cannot forget the failures of %s %s: %s", table.ref, partition.name, kept)
+    except StorageError as error:
+        log.warning("cannot forget the failures of %s %s: %s", table.ref, partition.name, error)

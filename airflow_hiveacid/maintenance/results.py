@@ -1,125 +1,97 @@
-"""The results of cleanings and compactions: from outcomes for partitions to a `JobResult`."""
+"""The results of cleanings and compactions: from the run of a job to its `JobResult`.
+
+A job of one table lists the outcome of each partition. A job of many tables lists what was due, by
+table.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import (
-        CleanSpec,
-        CleanTablesSpec,
-        CompactSpec,
-        CompactTablesSpec,
-    )
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
     from airflow_hiveacid.maintenance.clean_tables import TablesCleaning
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
     from airflow_hiveacid.maintenance.many_tables import TablesRun
-    from airflow_hiveacid.maintenance.tables_planner import TablesPlan
 
 
-def cleaning_result(
-    job: JobSpec, spec: CleanSpec, outcomes: Sequence[CleaningOutcome]
-) -> JobResult:
-    """Return the result of a cleaning, or of its plan."""
-    removed = [one for outcome in outcomes for one in outcome.removed]
-    return JobResult(
-        kind=job.kind,
-        job_key=job.job_key,
-        status=_status(is_plan=spec.plan_only, is_done=bool(removed)),
-        table=spec.target,
-        partitions=tuple(o.partition for o in outcomes if o.partition and o.removed),
-        files=len(removed),
-        size_bytes=sum(one.size_bytes for one in removed),
-        details={"cleanings": [to_json(outcome) for outcome in outcomes]},
-    )
+def cleaning_result(job: JobSpec, spec: CleanSpec, run: TablesCleaning) -> JobResult:
+    """Return the result of a cleaning, or of its plan.
 
-
-def cleanings_result(job: JobSpec, spec: CleanTablesSpec, run: TablesCleaning) -> JobResult:
-    """Return the result of a cleaning of many tables, or of its plan.
-
-    The tables with the largest removed and kept directories come first.
+    Of many tables, those with the largest removed and kept directories come first.
     """
-    largest_first = sorted(
-        run.cleaned,
-        key=lambda one: (one.removed_bytes + one.kept_bytes, one.unknown_bytes),
-        reverse=True,
-    )
-    removed = sum(one.removed for one in run.cleaned)
+    removed = sum(table.removed for table in run.cleaned)
+    details: dict[str, JsonValue]
+    if spec.is_of_table:
+        details = {"cleanings": [to_json(outcome) for outcome in run.outcomes]}
+    else:
+        largest_first = sorted(
+            run.cleaned,
+            key=lambda table: (table.removed_bytes + table.kept_bytes, table.unknown_bytes),
+            reverse=True,
+        )
+        details = {
+            "cleanings": [to_json(table) for table in largest_first],
+            "cleaned_partitions": sum(table.partitions for table in run.cleaned),
+            "kept": sum(table.kept for table in run.cleaned),
+            "kept_bytes": sum(table.kept_bytes for table in run.cleaned),
+            "unknown": sum(table.unknown for table in run.cleaned),
+            "unknown_bytes": sum(table.unknown_bytes for table in run.cleaned),
+            **_tables_of(run),
+        }
     return JobResult(
         kind=job.kind,
         job_key=job.job_key,
         status=_status(is_plan=spec.plan_only, is_done=bool(removed)),
         table=spec.target,
+        partitions=tuple(o.partition for o in run.outcomes if o.partition and o.removed),
         files=removed,
-        size_bytes=sum(one.removed_bytes for one in run.cleaned),
-        details={
-            "cleanings": [to_json(one) for one in largest_first],
-            "cleaned_partitions": sum(one.partitions for one in run.cleaned),
-            "kept": sum(one.kept for one in run.cleaned),
-            "kept_bytes": sum(one.kept_bytes for one in run.cleaned),
-            "unknown": sum(one.unknown for one in run.cleaned),
-            "unknown_bytes": sum(one.unknown_bytes for one in run.cleaned),
-            **_tables_of(run),
-        },
+        size_bytes=sum(table.removed_bytes for table in run.cleaned),
+        details=details,
     )
 
 
-def compaction_result(
-    job: JobSpec,
-    spec: CompactSpec,
-    outcomes: Sequence[CompactionOutcome],
-    policy: ConflictPolicy,
-) -> JobResult:
-    """Return the result of a table's compaction, or of its plan."""
-    done = [outcome for outcome in outcomes if outcome.done]
-    return JobResult(
-        kind=job.kind,
-        job_key=job.job_key,
-        status=_status(is_plan=spec.plan_only, is_done=bool(done)),
-        table=spec.target,
-        txn_id=done[0].txn_id if len(done) == 1 else None,
-        partitions=tuple(outcome.partition for outcome in done if outcome.partition),
-        files=sum(outcome.files for outcome in done),
-        size_bytes=sum(outcome.bytes_out for outcome in done),
-        details={
-            "compactions": [to_json(outcome) for outcome in outcomes],
+def compaction_result(job: JobSpec, spec: CompactSpec, run: TablesPlan) -> JobResult:
+    """Return the result of a compaction, or of its plan."""
+    compacted = [outcome for _, outcome in run.outcomes if outcome.done]
+    details: dict[str, JsonValue]
+    if run.table is not None:
+        parameters, default = run.table.parameters, job.default_conflict_policy
+        policy = chosen_policy(job.conflict_policy, parameters, default, table=run.table.ref)
+        details = {
+            "compactions": [to_json(outcome) for outcome in run.of_table],
             "conflict_policy": policy.value,
-        },
-    )
-
-
-def compactions_result(job: JobSpec, spec: CompactTablesSpec, run: TablesPlan) -> JobResult:
-    """Return the result of a compaction of many tables, or of its plan."""
-    done = [outcome for _, outcome in run.outcomes if outcome.done]
-    compactions: list[JsonValue] = [
-        {"table": table, **_record(outcome)} for table, outcome in run.outcomes
-    ]
-    return JobResult(
-        kind=job.kind,
-        job_key=job.job_key,
-        status=_status(is_plan=spec.plan_only, is_done=bool(done)),
-        table=spec.target,
-        files=sum(outcome.files for outcome in done),
-        size_bytes=sum(outcome.bytes_out for outcome in done),
-        details={
-            "compactions": compactions,
+        }
+    else:
+        details = {
+            "compactions": [
+                {"table": table, **_record(outcome)} for table, outcome in run.outcomes
+            ],
             "window_ended": run.window_ended,
             **_tables_of(run),
-        },
+        }
+    of_table = run.of_table if spec.is_of_table else []
+    return JobResult(
+        kind=job.kind,
+        job_key=job.job_key,
+        status=_status(is_plan=spec.plan_only, is_done=bool(compacted)),
+        table=spec.target,
+        txn_id=compacted[0].txn_id if of_table and len(compacted) == 1 else None,
+        partitions=tuple(o.partition for o in of_table if o.done and o.partition),
+        files=sum(outcome.files for outcome in compacted),
+        size_bytes=sum(outcome.bytes_out for outcome in compacted),
+        details=details,
     )
 
 
 def _tables_of(run: TablesRun) -> dict[str, JsonValue]:
-    """Return what the results of all jobs of many tables contain."""
     return {
         "tables": run.tables,
         "partitions": run.partitions,

@@ -1,9 +1,7 @@
 """Parallel work on partitions; a failed partition does not discard the results of others.
 
 The work on each partition has its own connection. If the work succeeds, another partition reuses
-the connection. A failure stops only the work on that partition. `each_partition` processes all
-partitions of one table. Then one error reports the failures, with the results of the other
-partitions. `each_piece` processes pieces of any kind, and returns the failures.
+the connection. A failure stops only the work on that partition.
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
     FencedError,
     HiveAcidError,
     MetastoreUnavailableError,
-    PartitionsFailedError,
     TaskKilledError,
     typed,
 )
@@ -28,18 +25,11 @@ from airflow_hiveacid.format.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-
-
-class _Partition(Protocol):
-    @property
-    def name(self) -> PartitionName: ...
 
 
 _P = TypeVar("_P")
 _R = TypeVar("_R")
-_N = TypeVar("_N", bound=_Partition)
 
 MOST_AT_ONCE: Final = 8
 """The most pieces that are processed at a time.
@@ -56,104 +46,49 @@ ENDS_ALL: Final = (CompactionCancelledError, FencedError, TaskKilledError)
 log = logging.getLogger("hiveacid")
 
 
-def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to report it
-    client: MetastorePort,
-    table: TableInfo,
-    partitions: Sequence[_N],
-    work: Callable[[MetastorePort, _N], _R],
-    *,
-    at_once: int,
-    describe: Callable[[_R], str],
-) -> list[_R]:
-    """Call `work` on every partition and return the results in order.
-
-    `describe` describes a result in words, for the error that lists the failed partitions.
-
-    Raises:
-        CompactionCancelledError: a user has cancelled one of the job's compactions.
-        FencedError: a newer copy of the job is running.
-        TaskKilledError: Airflow has killed the task.
-        HiveAcidError: the only partition failed.
-        PartitionsFailedError: at least one of several partitions failed. The other partitions are
-            done.
-    """
-    found = each_piece(
-        client,
-        partitions,
-        work,
-        at_once=at_once,
-        name=lambda one: f"partition {one.name}",
-        raises=len(partitions) == 1,
-    )
-    failed = {
-        str(partition.name): result
-        for partition, result in zip(partitions, found, strict=True)
-        if isinstance(result, HiveAcidError)
-    }
-    for error in failed.values():
-        if isinstance(error, ENDS_ALL) or len(partitions) == 1:
-            raise error
-    if failed:
-        raise PartitionsFailedError(
-            table=table.ref,
-            failed={n: str(e) for n, e in failed.items()},
-            of=len(partitions),
-            done={
-                str(partition.name): describe(result)
-                for partition, result in zip(partitions, found, strict=True)
-                if not isinstance(result, HiveAcidError)
-            },
-        )
-    return [result for result in found if not isinstance(result, HiveAcidError)]
-
-
-def each_piece(  # noqa: PLR0913 -- the work, its pieces, and how to report it
+def each_piece(
     client: MetastorePort,
     pieces: Sequence[_P],
     work: Callable[[MetastorePort, _P], _R],
     *,
     at_once: int,
     name: Callable[[_P], str],
-    raises: bool = False,
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
     After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
     does not answer for many pieces in a row, because each of the others would wait for it, too. The
-    pieces that were not started get the same error. `name` names a piece in the log. If `raises` is
-    true, an error that is not ours is raised.
+    pieces that were not started get the same error. `name` names a piece in the log.
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
-    left = _Left(range(len(pieces)))
-    found: dict[int, _R | HiveAcidError] = {}
+    queue = _Left(range(len(pieces)))
+    results: dict[int, _R | HiveAcidError] = {}
     connections = _Connections(client)
 
     def next_ones() -> None:
-        with left.dropped_after_error():
-            for number in left:
+        with queue.dropped_after_error():
+            for number in queue:
                 try:
                     with connections.one() as own:
-                        found[number] = work(own, pieces[number])
-                    left.note_success()
+                        results[number] = work(own, pieces[number])
+                    queue.note_success()
                 except HiveAcidError as error:
                     log.warning("%s failed: %s", name(pieces[number]), error)
-                    found[number] = error
-                    found.update(dict.fromkeys(left.ended_by(error), error))
+                    results[number] = error
+                    results.update(dict.fromkeys(queue.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
-                    if raises:
-                        raise
                     log.exception("%s failed", name(pieces[number]))
-                    found[number] = typed(error)
+                    results[number] = typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:
         # An error such as the end of the task's time must not wait for the other pieces.
-        with ThreadPoolExecutor(threads) as pool, left.dropped_after_error():
+        with ThreadPoolExecutor(threads) as pool, queue.dropped_after_error():
             for thread in [pool.submit(next_ones) for _ in range(threads)]:
                 thread.result()
     finally:
         connections.close()
-    return [found[number] for number in range(len(pieces))]
+    return [results[number] for number in range(len(pieces))]
 
 
 class _Left:

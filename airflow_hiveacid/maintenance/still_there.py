@@ -14,7 +14,8 @@ from airflow_hiveacid.format.names import is_below_hidden
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.selection import DirectoryStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.clean_table import TableCleaning
+from airflow_hiveacid.maintenance.clean_tables import TableCleaning
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
@@ -43,30 +44,23 @@ class StillThere:
     def of(
         cls, client: MetastorePort, table: TableInfo, on_step: Callable[[str], None]
     ) -> StillThere:
-        """Read the facts that all partitions need.
-
-        Raises:
-            HiveAcidError: as in `TableCleaning.of`.
-        """
-        spec = CleanSpec(target=str(table.ref), plan_only=True)
-        return cls(client=client, cleaning=TableCleaning.of(client, spec, on_step))
+        """Read the facts that all partitions need."""
+        spec = CleanSpec.of_table(str(table.ref), plan_only=True)
+        cleaning = TableCleaning.of(client, table.ref, spec, on_step, Neighbours())
+        return cls(client=client, cleaning=cleaning)
 
     def why(self, partition: PartitionInfo | None, path: str) -> str:
         """Return why a file is still there.
 
-        Args:
-            partition: the partition that contains the file; None for a file outside all partitions.
-            path: the file's path, relative to the location of the partition or of the table.
-
-        Raises:
-            HiveAcidError: the partition cannot be listed.
+        `path` is relative to the location of the partition, or of the table if the file is outside
+        all partitions (None).
         """
         location = self.cleaning.table.location if partition is None else partition.location
         if location not in self._known:
             self._known[location] = self._reasons(partition)
-        known = self._known[location]
-        found = known.get(path) or known.get(path.partition("/")[0])
-        return found or (_HIDDEN if is_below_hidden(path) else _UNKNOWN)
+        reasons = self._known[location]
+        reason = reasons.get(path) or reasons.get(path.partition("/")[0])
+        return reason or (_HIDDEN if is_below_hidden(path) else _UNKNOWN)
 
     def _reasons(self, partition: PartitionInfo | None) -> dict[str, str]:
         if partition is None:
@@ -86,9 +80,8 @@ class StillThere:
 
 
 def _planned(outcomes: Iterable[CleaningOutcome]) -> dict[str, str]:
-    """Return the reasons of the paths that a cleaning would remove or keep now."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for outcome in outcomes:
-        found |= {r.path: f"clean the table to remove it: {r.why}" for r in outcome.removed}
-        found |= {r.path: f"cleaning keeps it: {r.why}" for r in outcome.kept}
-    return found
+        reasons |= {r.path: f"clean the table to remove it: {r.why}" for r in outcome.removed}
+        reasons |= {r.path: f"cleaning keeps it: {r.why}" for r in outcome.kept}
+    return reasons

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-from airflow_hiveacid.storage.stores.listing import every_file
+from airflow_hiveacid.storage.stores.listing import every_file, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
@@ -61,27 +60,22 @@ def stored_files(
 ) -> list[StoredFile]:
     """Return every file; a file that two partitions share is returned once for each of them.
 
-    Args:
-        table: the table.
-        partitions: the table's partitions.
-        locations: URIs of directories outside the table.
-
-    Raises:
-        StorageError: a directory cannot be listed; a missing permission is in `why_not` instead.
+    `locations` are URIs of directories outside the table. A directory that cannot be listed because
+    permission is missing is an entry with `why_not`.
     """
     owners: dict[tuple[str, str], list[PartitionInfo]] = {}
     for info in partitions:
         owners.setdefault(locate(info.location), []).append(info)
     roots = dict.fromkeys((table.location, *(info.location for info in partitions)), False)
     roots |= {location: True for location in locations if location not in roots}
-    found: dict[tuple[str, str], list[StoredFile]] = {}
+    files_at: dict[tuple[str, str], list[StoredFile]] = {}
     for root, is_outside in roots.items():
         store, top = locate(root)
         for file in _below(root, is_outside=is_outside):
             path = posixpath.join(top, file.entry.path)
-            if (store, path) not in found:
-                found[store, path] = list(_owned(table, file, owners, store, path))
-    return [file for files in found.values() for file in files]
+            if (store, path) not in files_at:
+                files_at[store, path] = list(_owned(table, file, owners, store, path))
+    return [file for files in files_at.values() for file in files]
 
 
 def _below(root: str, *, is_outside: bool) -> Iterator[StoredFile]:
@@ -117,8 +111,9 @@ def _owned(
 
 
 def _name_in(table: TableInfo, path: str) -> PartitionName | None:
-    """Return the partition that the directories of a path name, or None."""
     columns = [column.name for column in table.partition_columns]
-    named = [d for d in path.split("/")[:-1] if d.partition("=")[0].lower() in columns and "=" in d]
-    name = PartitionName.parse("/".join(named))
+    directories = [
+        d for d in path.split("/")[:-1] if d.partition("=")[0].lower() in columns and "=" in d
+    ]
+    name = PartitionName.parse("/".join(directories))
     return name if columns and name.columns == tuple(columns) else None

@@ -69,7 +69,7 @@ class UnknownPaths:
         largest = sorted(unknown, key=lambda one: (-one.size_bytes, one.path))
         return cls(
             count=len(unknown),
-            size_bytes=sum(one.size_bytes for one in unknown),
+            size_bytes=sum(path.size_bytes for path in unknown),
             largest=tuple(largest[:_MOST_SHOWN]),
         )
 
@@ -81,9 +81,6 @@ def unknown_in(
 
     No cleaning removes them. The files of an unfinished write, and files that a cleaning removes
     together with their directory, are not included. Hidden files are not included either.
-
-    Raises:
-        StorageError: a hidden directory cannot be listed.
     """
     files = {file.path: file for file in listing.files}
     hidden = [path for path in listing.directories if "/" not in path and _is_foreign(path)]
@@ -101,9 +98,6 @@ def unknown_between(
     If no partition is below a directory, the directory is returned, not its content. The second
     result is a listing of the files. If a directory between the partitions cannot be listed,
     because permission is missing, the search ends there, and a warning says so.
-
-    Raises:
-        StorageError: a directory cannot be listed for another reason.
     """
     places = Places.of(table, partitions)
     directories: dict[str, str] = {}
@@ -112,10 +106,12 @@ def unknown_between(
     while level:
         listings = _listed(table, level)
         files += (f for listing in listings for f in listing.files if not is_hidden(f.name))
-        below = [p for listing in listings for p in listing.directories if not places.holds(p)]
-        level = [path for path in below if path in places.above]
-        others = (p for p in below if p not in places.above and not _is_ours(posixpath.basename(p)))
-        directories |= {path: _why_unknown(table, path) for path in others}
+        outside = [p for listing in listings for p in listing.directories if not places.holds(p)]
+        level = [path for path in outside if path in places.above]
+        leaves = (
+            p for p in outside if p not in places.above and not _is_ours(posixpath.basename(p))
+        )
+        directories |= {path: _why_unknown(table, path) for path in leaves}
     unknown = (
         *(_between(table, file, now_s) for file in files),
         *_of_directories(table.location, directories, now_s),
@@ -149,12 +145,12 @@ class Places:
         """Return the places of a table's partitions."""
         root = _path(table.location)
         paths = frozenset(_path(partition.location) for partition in partitions)
-        above = frozenset(parent for path in paths for parent in _parents(path))
+        parents = frozenset(parent for path in paths for parent in _parents(path))
         within = f"{root}/"
         return cls(
             root=root,
             partitions=paths,
-            above=frozenset(p.removeprefix(within) for p in above if p.startswith(within)),
+            above=frozenset(p.removeprefix(within) for p in parents if p.startswith(within)),
         )
 
     def holds(self, path: str) -> bool:
@@ -181,10 +177,10 @@ def _not_data(table: TableInfo, state: AcidState, listing: Listing) -> Iterator[
     """Yield path and reason of each file that readers ignore although it is not hidden."""
     if table.kind is TransactionalKind.INSERT_ONLY:
         # Each file in a base or delta is data. Hive also writes empty ones.
-        known = {directory.text for directory in state.directories}
+        data_directories = {directory.text for directory in state.directories}
         for file in listing.files if not table.reads_originals else ():
             is_ignored = is_below_hidden(file.path) or is_manifest(file.path)
-            if file.path.partition("/")[0] not in known and not is_ignored:
+            if file.path.partition("/")[0] not in data_directories and not is_ignored:
                 yield file.path, _OUTSIDE
         return
     originals = {file.path for file in (*state.originals, *state.obsolete_originals)}

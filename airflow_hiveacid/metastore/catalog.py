@@ -11,8 +11,9 @@ Example:
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import (
@@ -34,11 +35,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     Table,
 )
 from airflow_hiveacid.metastore.process_user import process_user
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
 """Table or partition parameter that marks statistics as correct (StatsSetupConst)."""
@@ -147,22 +144,14 @@ def transactional_kind(parameters: Mapping[str, str]) -> TransactionalKind:
 
 
 def table_info(table: Struct) -> TableInfo:
-    """Convert a Table struct to a `TableInfo`.
-
-    Raises:
-        UnsupportedTableError: the table is a view.
-    """
+    """Convert a Table struct to a `TableInfo`."""
     if table.tableType == _MATERIALIZED:
         raise _is_view(table)
     return source_info(table)
 
 
 def source_info(table: Struct) -> TableInfo:
-    """Convert the Table struct of a table or materialized view that is only read.
-
-    Raises:
-        UnsupportedTableError: the table is a view without rows of its own.
-    """
+    """Convert the Table struct of a table or materialized view that is only read."""
     if table.tableType in _VIEWS and table.tableType != _MATERIALIZED:
         raise _is_view(table)
     parameters = dict(table.parameters or {})
@@ -196,8 +185,7 @@ def _ref(table: Struct) -> TableRef:
 def storage_of(descriptor: Struct) -> Storage:
     """Convert the format and SerDe of a StorageDescriptor to a `Storage`.
 
-    Format and SerDe together identify a file format, since other SerDes also use the text input
-    format.
+    Both are needed to identify a file format: other SerDes also use the text input format.
     """
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""

@@ -10,11 +10,9 @@ Example:
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    import threading
+from typing import Protocol
 
 
 class Clock(Protocol):

@@ -10,18 +10,15 @@ Example:
 from __future__ import annotations
 
 import re
+import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.server_enum import ServerEnum
-
-if TYPE_CHECKING:
-    import uuid
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 
 
 class CompactionType(ServerEnum):
@@ -99,9 +96,8 @@ _NOT_INITIATED = frozenset({CompactionState.ATTEMPTED, CompactionState.DID_NOT_I
 class CompactionResponse:
     """The result of a compaction request.
 
-    `entry_id` is the ID of the new entry, or of an equal entry that is already pending. `entry_id`
-    is None if the server returns no ID. 4.x returns no ID for a duplicate request. `message` gives
-    the reason for a refusal.
+    `entry_id` is of the new entry, or of an equal pending entry; None if the server returns none,
+    as 4.x does for a duplicate request. `message` gives the reason for a refusal.
     """
 
     entry_id: int | None
@@ -114,9 +110,8 @@ class CompactionResponse:
 class CompactionEntry:
     """One entry of the compaction queue; its values are from a row of SHOW COMPACTIONS.
 
-    Times are seconds since 1970. `next_txn_id` is set at commit. The cleaner waits until all
-    transactions with IDs below `next_txn_id` have ended. `partition` is None for an unpartitioned
-    table.
+    Times are seconds since 1970. `next_txn_id` is set at commit; the cleaner waits until all
+    transactions below it have ended. `partition` is None for an unpartitioned table.
     """
 
     entry_id: int | None
@@ -141,10 +136,7 @@ class CompactionEntry:
 
     @property
     def is_pending(self) -> bool:
-        """False if the compaction and its cleaning have finished.
-
-        An entry in an unknown state is finished if it has an end time.
-        """
+        """False if compaction and cleaning have finished; for an unknown state, if it has ended."""
         return self.state.is_pending or (not self.state.is_known and self.ended_s is None)
 
     @property
@@ -176,13 +168,10 @@ class CompactionEntry:
         """Return True if the unfinished compaction has certainly ended without a result.
 
         A commit sets `next_txn_id` in the same change of the database. So if a transaction had
-        ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted. An
-        entry that waits for a worker is alive: after a worker's time-out, the server lets the entry
-        wait again, but keeps the transaction of that worker
+        ended before the entry was read (`txns` were read before), and `next_txn_id` is unset, it
+        was aborted. An entry that waits for a worker is alive: after a worker's time-out, the
+        server lets it wait again, but keeps the transaction of that worker
         (CompactionTxnHandler.revokeTimedoutWorkers).
-
-        Args:
-            txns: the transactions, read before this entry.
         """
         has_begun = self.state in (CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)
         if self.txn_id is None or self.is_committed or not has_begun:
@@ -201,8 +190,8 @@ class CompactionEntry:
         """True if our worker was the last to claim the entry, and has not marked it as compacted.
 
         Our workers claim entries only from their own pools. The server clears the worker ID when
-        the entry is marked as compacted. The server replaces the ID when another worker claims the
-        entry. Entries in the queue's history keep the ID.
+        the entry is marked as compacted, and replaces it when another worker claims the entry.
+        Entries in the queue's history keep it.
         """
         return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
 
@@ -222,7 +211,7 @@ class CompactionEntry:
     def waits_for_hive(self) -> bool:
         """True if only a worker of Hive's can serve the waiting entry.
 
-        The server's cleaner processes the entries of type ABORT_TXN_CLEANUP, so they do not count.
+        ABORT_TXN_CLEANUP is for the server's cleaner, so it does not count.
         """
         kind = self.compaction_type
         is_of_hive = kind is CompactionType.REBALANCE or not kind.is_known
@@ -234,10 +223,7 @@ class CompactionEntry:
 
     @property
     def owner(self) -> str:
-        """The worker of the entry, or the client that requested it.
-
-        An entry without a worker waits for one, or is marked as compacted.
-        """
+        """The worker; while the entry waits or is marked as compacted, the client that asked."""
         if self._is_in_our_pool:
             return self.worker_id or "this provider"
         if self.worker_id:
@@ -253,13 +239,10 @@ class CompactionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedCompaction:
-    """An entry that our worker has claimed.
+    """An entry that our worker has claimed; each later call sends all fields back to the server.
 
-    Each later call sends all its fields back to the server.
-
-    Use `dataclasses.replace` to set fields. Set `highest_write_id` when the snapshot is known, and
-    `error_message` before `mark_failed` or `mark_refused`. `state` is the server's one-letter code
-    of a state. Only the server interprets the other fields.
+    Set `highest_write_id` when the snapshot is known, and `error_message` before `mark_failed` or
+    `mark_refused`. `state` is the server's one-letter code. Only the server interprets the others.
     """
 
     entry_id: int
@@ -283,8 +266,7 @@ class ClaimedCompaction:
     def of_entry(cls, entry: CompactionEntry) -> Self:
         """Return a claim for an entry that has no worker, or a dead worker.
 
-        Raises:
-            ValueError: the entry has ended, or is of a 3.1 metastore.
+        Raises ValueError if the entry has ended, or is of a 3.1 metastore.
         """
         if entry.entry_id is None or not entry.state.is_pending:
             raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not unfinished")
@@ -302,8 +284,8 @@ class ClaimedCompaction:
 def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEntry]:
     """Return the newest entry of each partition; the key of an unpartitioned table is ''.
 
-    Entries of a 3.1 metastore have no ID. On 3.1, an unfinished entry is newer than a finished
-    entry. Of two finished entries, the entry that ended later is newer.
+    Entries of a 3.1 metastore have no ID: there an unfinished entry is newer than a finished one,
+    and of two finished entries the one that ended later.
     """
 
     def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:

@@ -6,20 +6,19 @@ Input is an entry and the transactions that were read before it. Output is one s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionName, TableRef
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.port import MetastorePort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +86,7 @@ class EntryStatus:
     def _may_be_open(self) -> bool:
         """False if the entry has no transaction, or its transaction has ended.
 
-        Hive's rebalances commit without a mark. An entry from before an upgrade of Hive 3.1 has no
-        transaction.
+        Hive's rebalances commit without a mark; entries from before an upgrade of 3.1 have none.
         """
         txn_id = self.entry.txn_id
         return txn_id is not None and (

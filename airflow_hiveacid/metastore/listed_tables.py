@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -13,13 +13,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
     typed,
 )
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def listed_tables(
@@ -27,11 +22,8 @@ def listed_tables(
 ) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
-    A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
-    function omits views, and a table that was dropped after the listing.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or does not list the tables.
+    A name is `db.table`; only tables that `is_wanted` selects are read. Views are omitted, and
+    tables that were dropped after the listing.
     """
     for name in client.list_tables(db):
         full_name = f"{db}.{name}"
@@ -64,18 +56,10 @@ def transactional_tables(
 ) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
-    Databases without a possible match are not listed, since the user may lack access to them.
-    The results are those of `listed_tables`. So an unreadable table is included, even if it may not
-    be transactional.
-
-    Args:
-        client: the metastore.
-        patterns: names such as `sales.orders`, with the wildcards `*`, `?` and `[...]`. Upper and
-            lower case are equal.
-        only: read none but these tables; None means all tables.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or does not list the databases or tables.
+    Databases without a possible match are not listed, since the user may lack access to them. As in
+    `listed_tables`, an unreadable table is included, even if it may not be transactional.
+    `patterns` are names such as `sales.orders`, in any case, with the wildcards `*`, `?` and
+    `[...]`. If `only` is given, no other tables are read.
     """
     names = None if only is None else {str(ref) for ref in only}
 

@@ -12,8 +12,8 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -25,22 +25,18 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
 )
 from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.ids import LockId, TxnId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
     """The operations of a job on one table.
 
-    `partitions` are the partitions that the job accesses, if they are known in advance.
-    `partitions` is None for an unpartitioned table, and if the partitions depend on the rows.
-    `policy` decides which locks a write requests, and which operations the metastore records.
+    `partitions` are those that the job accesses; None for an unpartitioned table, and if they
+    depend on the rows. `policy` decides which locks a write requests, and which operations the
+    metastore records.
     """
 
     table: TableInfo
@@ -58,9 +54,8 @@ class TableAccess:
 class LockComponent:
     """A lock on one table or partition for one operation.
 
-    `partition` is None for the whole table. `operation` is None for a change of definitions,
-    because such a change touches no rows. `is_transactional` is false for a table without
-    transactions. If `is_dynamic_partition_write`, the partitions are recorded later with
+    `partition` is None for the whole table. `operation` is None for a change of definitions, which
+    touches no rows. If `is_dynamic_partition_write`, the partitions are recorded later with
     `add_dynamic_partitions`.
     """
 
@@ -152,8 +147,8 @@ def components_for(
 ) -> tuple[LockComponent, ...]:
     """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    A read or write locks its partitions if they are known in advance. Otherwise, the read or write
-    locks the table. For a write, the table lock is marked as a dynamic partition write.
+    Partitions are locked if they are known in advance, otherwise the table; for a write, the table
+    lock is then marked as a dynamic partition write.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -168,7 +163,7 @@ def components_to_define(
 ) -> tuple[LockComponent, ...]:
     """Return the locks for DDL: on these partitions, or on the table if no partition is given."""
     names: Iterable[PartitionName | None] = (None,)
-    if partitions and _are_found(partitions, generation):
+    if partitions and _have_one_name(partitions, generation):
         names = sorted(partitions, key=str)
     return tuple(
         LockComponent(table=ref, lock_type=lock_type, operation=None, partition=partition)
@@ -187,17 +182,9 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
 ) -> tuple[LockInfo, ...]:
     """Return the locks that block a new request for a table or partition.
 
-    Args:
-        locks: the listed locks, of any table.
-        ref: the table.
-        partition: the partition to lock, or None for the whole table.
-        lock_type: the requested type.
-        generation: the metastore's generation.
-        key_of: returns equal keys for two spellings of one partition, such as `month=01` and
-            `month=1` of an int column.
-
-    Raises:
-        MetastoreVersionError: the lock type does not exist in that generation.
+    `locks` are the listed locks of any table; `partition` is None for the whole table. `key_of`
+    returns equal keys for two spellings of one partition, such as `month=01` and `month=1` of an
+    int column.
     """
     requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
     overlaps = _overlaps_with(partition, generation, key_of)
@@ -224,9 +211,8 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    Before publishing, a compaction holds no lock on the table itself
-    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to other
-    copies of the job, and to a process that kills the job.
+    It holds no lock on the table before it publishes (docs/decisions/compaction.md), so this lock
+    shows it to other copies of the job, and to a process that kills the job.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
@@ -246,8 +232,7 @@ def named_behind_table_lock(
 ) -> tuple[TableAccess, ...]:
     """Return the writes that lock the whole table although their partitions are known.
 
-    `add_dynamic_partitions` must record the partitions of these writes, as for dynamic partition
-    writes.
+    `add_dynamic_partitions` must record their partitions.
     """
     through_table = {c.table for c in components if c.is_dynamic_partition_write}
     return tuple(a for a in writes if a.partitions and a.ref in through_table)
@@ -269,7 +254,7 @@ def _write_components(
     access: TableAccess, generation: MetastoreGeneration
 ) -> Iterator[LockComponent]:
     partitions: Iterable[PartitionName | None] = (None,)
-    if access.table.is_partitioned and _can_lock_partitions(access, generation):
+    if access.table.is_partitioned and _have_one_name(access.partitions or (), generation):
         partitions = access.partitions or (None,)
     for partition in partitions:
         for operation in access.operations:
@@ -282,11 +267,7 @@ def _write_components(
             )
 
 
-def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -> bool:
-    return _are_found(access.partitions or (), generation)
-
-
-def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
+def _have_one_name(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
     # 3.1 lowercases the whole partition name in locks (TxnHandler.normalizeCase), but not in
     # add_dynamic_partitions. With a mixed-case value, the server would record a partition under two
     # names. The server would then miss conflicts and compactions of the partition.

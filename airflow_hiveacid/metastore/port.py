@@ -9,37 +9,35 @@ its additional errors. Implementations are not thread-safe: each thread needs it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    Constraints,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+)
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionResponse,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-    from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import (
-        Constraints,
-        PartitionInfo,
-        PartitionName,
-        TableInfo,
-        TableRef,
-    )
+if TYPE_CHECKING:  # that module imports Thrift, which takes long, and DAG files import this one
     from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-    from airflow_hiveacid.metastore.compaction_queue import (
-        ClaimedCompaction,
-        CompactionEntry,
-        CompactionResponse,
-        CompactionType,
-    )
-    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
 
 
 class CatalogPort(Protocol):
-    """Databases, tables, partitions."""
+    """Databases, tables, partitions. A missing table raises TableNotFoundError."""
 
     def list_databases(self) -> tuple[str, ...]:
         """Return the names of all databases, sorted."""
@@ -50,27 +48,19 @@ class CatalogPort(Protocol):
     def create_database(self, name: str, location: str | None = None) -> None:
         """Create a database unless it exists.
 
-        `location` is the directory for its managed tables. In 4.0.1 the directory must not exist
-        yet.
+        `location` is the directory for managed tables; for 4.0.1 it must not exist yet.
         """
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database; do nothing if it does not exist."""
 
     def get_table(self, ref: TableRef) -> TableInfo:
-        """Read a table's definition.
-
-        Raises:
-            TableNotFoundError: the table does not exist.
-            UnsupportedTableError: the table is a view.
-        """
+        """Read a table's definition. Raises UnsupportedTableError if it is a view."""
 
     def get_source(self, ref: TableRef) -> TableInfo:
-        """Read the definition of a table that is only read, which a materialized view may be, too.
+        """Read the definition of a table or materialized view that is only read.
 
-        Raises:
-            TableNotFoundError: the table does not exist.
-            UnsupportedTableError: the table is a view without rows of its own.
+        Raises UnsupportedTableError if it is a view without rows of its own.
         """
 
     def constraints(self, ref: TableRef) -> Constraints:
@@ -83,49 +73,31 @@ class CatalogPort(Protocol):
         """
 
     def create_table(self, table: NewTable) -> TableInfo:
-        """Create a table and read it back.
-
-        Raises:
-            MetastoreCallError: the table exists, or the server rejects the definition.
-        """
+        """Create a table and read it back; the server refuses one that exists."""
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
-        """Drop a table; with `purge`, delete its files without moving them to the trash.
-
-        Raises:
-            TableNotFoundError: the table does not exist.
-        """
+        """Drop a table; with `purge`, delete its files without moving them to the trash."""
 
     def change_table(self, ref: TableRef, change: TableChange) -> None:
         """Change columns or the name of a table; the caller must hold a lock on the table.
 
-        A renamed table keeps its write IDs, locks and compaction queue. The table's directory is
-        also renamed if it is in the database's directory.
-
-        Raises:
-            TableNotFoundError: the table does not exist.
+        A renamed table keeps its write IDs, locks and compaction queue. Its directory is also
+        renamed if it is in the database's directory.
         """
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """Set table parameters; remove a parameter if its value is None; keep all others.
+        """Set table parameters; remove those whose value is None; keep all others.
 
         If `EXTERNAL` is set or removed, the table type is changed to match.
-
-        Raises:
-            TableNotFoundError: the table does not exist.
         """
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """Return all partitions, sorted by name; an unpartitioned table has one nameless partition.
-
-        Raises:
-            TableNotFoundError: the table does not exist.
-        """
+        """Return all partitions, sorted by name; an unpartitioned table has a nameless one."""
 
     def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
-        """Return all partition names, sorted; an unpartitioned table has one empty name.
+        """Return all partition names, sorted, at much less cost than `list_partitions`.
 
-        Much cheaper than `list_partitions`.
+        An unpartitioned table has one empty name.
         """
 
     def get_partitions(
@@ -156,9 +128,9 @@ class CatalogPort(Protocol):
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """Return the creation time of each existing partition, in seconds since 1970.
+        """Return when each existing partition was created, in seconds since 1970.
 
-        The time distinguishes a partition from an earlier partition of the same name.
+        The time tells a partition from an earlier one of the same name.
         """
 
     def forget_statistics(
@@ -171,51 +143,38 @@ class CatalogPort(Protocol):
     ) -> int:
         """Mark statistics of a table or partitions as outdated; return how many were marked.
 
-        Hive answers count(*), min and max from statistics that are flagged as correct. So a writer
+        Hive answers count(*), min and max from statistics that are flagged as correct, so a writer
         must remove the flag before its rows become visible.
         """
 
 
 class TransactionPort(Protocol):
-    """Transactions, write IDs, snapshots."""
+    """Transactions, write IDs, snapshots.
+
+    A call of a transaction that the server has aborted or forgotten raises TransactionAbortedError.
+    """
 
     def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
-        """Open a transaction.
-
-        If the response is lost, the transaction stays open until it times out.
-        """
+        """Open a transaction; if the response is lost, it stays open until it times out."""
 
     def commit_txn(self, txn_id: TxnId) -> None:
         """Commit a transaction; the server first checks for conflicts.
 
         The request is never sent twice. After `MetastoreUnavailableError`, the outcome is unknown.
-
-        Raises:
-            WriteConflictError: another transaction changed the same data and committed first.
-            TransactionAbortedError: the server aborted the transaction or has forgotten it.
+        Raises WriteConflictError if a transaction that changed the same data committed first.
         """
 
     def abort_txn(self, txn_id: TxnId) -> bool:
         """Abort a transaction; aborting it twice is allowed.
 
-        Returns:
-            True if the transaction is now aborted. False if the transaction had already ended, and
-            the server no longer lists it.
+        Return False if it had already ended, and the server no longer lists it.
         """
 
     def heartbeat(self, txn_id: TxnId) -> None:
-        """Send a heartbeat, so that the server keeps the transaction open.
-
-        Raises:
-            TransactionAbortedError: the server aborted the transaction or has forgotten it.
-        """
+        """Send a heartbeat, so that the server keeps the transaction open."""
 
     def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
-        """Return the transaction's write ID for a table; repeated calls return the same ID.
-
-        Raises:
-            TransactionAbortedError: the server aborted the transaction or has forgotten it.
-        """
+        """Return the transaction's write ID for a table; repeated calls return the same ID."""
 
     def valid_txns(self) -> ValidTxnList:
         """Return all open and aborted transactions up to the newest, including the caller's."""
@@ -229,9 +188,9 @@ class TransactionPort(Protocol):
         """Return each table's visible write IDs for a list of valid transactions."""
 
     def max_write_id(self, ref: TableRef) -> WriteId:
-        """Return the highest write ID that was allocated for a table; 0 if there is none.
+        """Return the highest allocated write ID of a table; 0 if there is none.
 
-        Unlike the list of valid write IDs of a 4.0.1 metastore, this answer is never too low.
+        Unlike a 4.0.1 metastore's list of valid write IDs, this answer is never too low.
         """
 
     def add_write_ids_to_min_history(
@@ -247,32 +206,20 @@ class TransactionPort(Protocol):
         names: Sequence[PartitionName],
         operation: DataOperation,
     ) -> None:
-        """Record the partitions that a transaction writes.
-
-        Raises:
-            TransactionAbortedError: the server aborted the transaction or has forgotten it.
-        """
+        """Record the partitions that a transaction writes."""
 
     def open_txns_info(self) -> tuple[OpenTxn, ...]:
         """Return all open and aborted transactions with their owners, sorted by ID."""
 
 
 class LockPort(Protocol):
-    """Locks of transactions."""
+    """Locks of transactions; TransactionAbortedError as in `TransactionPort`."""
 
     def lock(self, request: LockRequest) -> LockResponse:
-        """Request locks. If the response is lost, the locks may exist until the transaction ends.
-
-        Raises:
-            TransactionAbortedError: the server aborted the transaction or has forgotten it.
-        """
+        """Request locks; after a lost response, they may exist until the transaction ends."""
 
     def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
-        """Check whether the server has now granted a waiting lock; the call is also a heartbeat.
-
-        Raises:
-            TransactionAbortedError: the transaction was aborted, and its locks were released.
-        """
+        """Check whether a waiting lock is granted now; the call is also a heartbeat."""
 
     def unlock(self, lock_id: LockId) -> None:
         """Withdraw a waiting lock request; a granted lock stays until its transaction ends."""
@@ -284,10 +231,7 @@ class LockPort(Protocol):
 
 
 class QueuePort(Protocol):
-    """The compaction queue.
-
-    Methods that claim or mark entries raise MetastoreVersionError on 3.1.
-    """
+    """The compaction queue. On 3.1, claiming or marking entries raises MetastoreVersionError."""
 
     def request_compaction(
         self,
@@ -306,10 +250,9 @@ class QueuePort(Protocol):
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None
     ) -> tuple[CompactionEntry, ...]:
-        """Return current and past queue entries of all tables, of a table, or of a partition.
+        """Return current and past queue entries of all tables, a table or a partition, unordered.
 
-        The server determines the order. Entries of tables with names that require quoting are
-        omitted.
+        Entries of tables with names that require quoting are omitted.
         """
 
     def find_next_compaction(
@@ -320,8 +263,7 @@ class QueuePort(Protocol):
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """Record the transaction, user and highest write ID of the compaction in its entry.
 
-        Without `run_as`, the method records the user of this client, since the server's cleaner
-        needs a user.
+        Without `run_as`, the user is this client's, since the server's cleaner needs one.
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
@@ -350,9 +292,9 @@ class EventPort(Protocol):
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
         """Return the commit times of a table's writes from the log, in whole seconds since 1970.
 
-        Each time is from the server's clock, just before the commit in the server's database. The
-        result is empty if the server keeps no log, or denies access to the log. The server deletes
-        events after some days. At most the newest 200,000 events are read.
+        Each time is from the server's clock, just before the commit in its database. The result is
+        empty if the server keeps no log, or denies access. It deletes events after some days. At
+        most the newest 200,000 events are read.
         """
 
 
@@ -361,11 +303,7 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """The generation of the server.
-
-        Raises:
-            MetastoreVersionError: the server is older than 3.0.
-        """
+        """The generation of the server. Raises MetastoreVersionError if it is older than 3.0."""
 
     @property
     def metastore_id(self) -> str:
@@ -379,10 +317,7 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         """Return a setting of the server; return `default` if it is not set."""
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """Retry unanswered calls while `left_s()` is above 0; if it is None, stop retrying.
-
-        A clone starts without retries.
-        """
+        """Retry unanswered calls while `left_s()` is above 0; never if None, as in a clone."""
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
         """Return a second client of this metastore for another thread, with a shorter time-out."""

@@ -1,8 +1,7 @@
 """Checks a running metastore for harmful settings.
 
-Takes a client. Returns findings, each with a sentence for the user. Reads settings and changes
-nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
-checks.
+Takes a client. Returns findings, each with a sentence for the user. Changes nothing. The driver
+runs the checks when a job starts, and so does the connection's Test button.
 
 Example:
     for finding in preflight(client):
@@ -12,13 +11,12 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 # The heartbeat interval is half the time-out, so one heartbeat may be lost.
@@ -38,6 +36,13 @@ _SWITCHES: Final = {
 
 _INITIATOR_NAMES: Final = _SWITCHES[MetastoreGeneration.V3]
 _WORKER_NAMES: Final = ("metastore.compactor.worker.threads", "hive.compactor.worker.threads")
+_CLEANER_NAMES: Final = ("metastore.compactor.cleaner.on", "hive.compactor.cleaner.on")
+_HISTORY_NAMES: Final = (
+    "metastore.txn.use.minhistorywriteid",
+    "hive.txn.use.minhistorywriteid",
+)
+_SINCE_4_2: Final = "metastore.msck.smallfiles.avgsize"
+"""A setting that servers have, with a default, since Hive 4.2.0."""
 
 
 class Concern(enum.Enum):
@@ -46,6 +51,7 @@ class Concern(enum.Enum):
     NO_REAPER = "no_reaper"
     SHORT_TIMEOUT = "short_timeout"
     NO_COMPACTOR = "no_compactor"
+    LATE_CLEANER = "late_cleaner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +66,7 @@ class SettingFinding:
 
 
 def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
-    """Return a finding for each setting of a metastore that should change.
-
-    Raises:
-        MetastoreUnavailableError: no server answers.
-        MetastoreVersionError: the server is too old to be used.
-    """
+    """Return a finding for each setting of a metastore that should change."""
     found = []
     if not _is_reaping(client):
         switch = _SWITCHES[client.generation][0]
@@ -92,6 +93,18 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
                 ),
             )
         )
+    if client.generation is MetastoreGeneration.V4 and _has_late_cleaner(client):
+        found.append(
+            SettingFinding(
+                concern=Concern.LATE_CLEANER,
+                text=(
+                    "the cleaner of Hive 4.2.0 fails while transactions are open (an error about"
+                    ' the number ""), and tries again only after 5 minutes; set'
+                    f" {_HISTORY_NAMES[0]}=false, or {_CLEANER_NAMES[0]}=false and let this"
+                    " provider clean"
+                ),
+            )
+        )
     if client.txn_timeout_s < _SHORTEST_TIMEOUT_S:
         found.append(
             SettingFinding(
@@ -105,10 +118,17 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
     return tuple(found)
 
 
+def _has_late_cleaner(client: MetastorePort) -> bool:
+    """Return True if the server's own cleaner has the fault of 4.2.0's default mode."""
+    return (
+        _is_true(client, _CLEANER_NAMES)
+        and _is_true(client, _HISTORY_NAMES)
+        and client.config_value(_SINCE_4_2, "") != ""
+    )
+
+
 def _has_compactor(client: MetastorePort) -> bool:
-    """Return True if the server's own initiator and workers for compactions are enabled."""
-    is_on = any(client.config_value(n, "false").strip().lower() == "true" for n in _INITIATOR_NAMES)
-    return is_on and any(
+    return _is_true(client, _INITIATOR_NAMES) and any(
         client.config_value(n, "0").strip() not in ("", "0") for n in _WORKER_NAMES
     )
 
@@ -118,5 +138,8 @@ def _is_reaping(client: MetastorePort) -> bool:
     # `_SWITCHES` are false.
     if _REAPER in client.config_value("metastore.task.threads.always", ""):
         return True
-    names = _SWITCHES[client.generation]
+    return _is_true(client, _SWITCHES[client.generation])
+
+
+def _is_true(client: MetastorePort, names: Sequence[str]) -> bool:
     return any(client.config_value(name, "false").strip().lower() == "true" for name in names)

@@ -11,10 +11,7 @@ from pathlib import Path
 
 
 def process_user() -> str:
-    """Return the user name of this process, or its numeric user ID if the user has no name.
-
-    The process sends this name to a metastore if the connection has no user.
-    """
+    """Return the user name of this process, or its numeric user ID if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # Python 3.12 and earlier raise KeyError

@@ -1,8 +1,8 @@
 """Bounds of the metastore's current time, derived from the time at which a lock was granted.
 
-Takes two readings of the local clock, before and after a lock request. Also takes the server's time
-of the grant. Returns bounds of the server's time at any later reading of the local clock. The two
-clocks may differ. This module assumes that both clocks run at the same rate within one transaction.
+Takes two readings of the local clock around a lock request, and the server's time of the grant.
+Returns bounds of the server's time at any later reading. The clocks may differ, but must run at the
+same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)
@@ -12,18 +12,15 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.records.commits import TimeBounds
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _RESOLUTION_S: Final = 0.001
 """Lock times have millisecond resolution; databases round them up or down."""
@@ -57,8 +54,7 @@ class ServerTime:
 class TransactionTimes:
     """The times of a committed transaction's steps, by the server's clock, in seconds since 1970.
 
-    The write IDs were allocated after `opened_s`. `seen` bounds the time of the snapshot, and
-    `committed` bounds the time of the commit.
+    Write IDs were allocated after `opened_s`. `seen` bounds the time of the snapshot.
     """
 
     opened_s: float
@@ -69,8 +65,7 @@ class TransactionTimes:
 def server_now(client: MetastorePort) -> float | None:
     """Return the current time of the server's clock; None if the server reports no times.
 
-    The function opens a read-only transaction, and reads the start time that the server recorded
-    for it.
+    It is the recorded start time of a read-only transaction that the function opens.
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:
@@ -85,11 +80,8 @@ def time_of_lock(
 ) -> ServerTime | None:
     """Derive the server's time from a transaction's locks; None if the locks have no time.
 
-    Args:
-        locks: the result of `show_locks`.
-        txn_id: the transaction.
-        before_s: the reading of the local clock before the locks were requested.
-        after_s: the reading of the local clock after all components were granted.
+    `locks` are the result of `show_locks`. The two readings of the local clock are from before the
+    request, and from after all components were granted.
     """
     got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
     if not got:

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.server_enum import ServerEnum
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
 
 
 class TxnType(enum.Enum):

@@ -1,15 +1,20 @@
-"""Conversions: our enum members to and from Thrift's numbers, and Hive's times to seconds.
+"""Conversions: our enum members to and from Thrift's numbers, times and durations to seconds.
 
 Example:
     >>> seconds_of(1500), seconds_of(0)
     (1.5, None)
+    >>> seconds("20000ms", default_unit="s"), seconds("300", default_unit="s")
+    (20.0, 300.0)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.gen.compaction.ttypes import CompactionType as WireCompactionType
@@ -17,9 +22,6 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockLevel as WireLockLevel
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as WireLockState
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Struct: TypeAlias = Any
 """A generated struct, or the return value of a generated method: generated code has no types."""
@@ -68,8 +70,7 @@ def received(
 ) -> _Member:
     """Return the member that a server's number means; an unknown number is shown as it is.
 
-    Raises:
-        KeyError: the response lacks the number, although Hive always sends it.
+    Raises KeyError if the response lacks the number, although Hive always sends it.
     """
     if number is None:
         raise KeyError(number)
@@ -80,3 +81,35 @@ def received(
 def seconds_of(milliseconds: int | None) -> float | None:
     """Convert Hive's milliseconds since 1970 to seconds; 0 and None become None."""
     return milliseconds / 1000 if milliseconds else None
+
+
+TXN_TIMEOUT_NAMES: Final = ("metastore.txn.timeout", "hive.txn.timeout")
+"""The new and the old name of the setting; hive-site.xml may use either."""
+
+DEFAULT_TXN_TIMEOUT: Final = "300s"
+
+_DURATION: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*\Z")
+# MetastoreConf.unitFor of Hive.
+_UNITS: Final = {
+    1e-9: ("ns", "nsec"),
+    1e-6: ("us", "usec"),
+    1e-3: ("ms", "msec"),
+    1.0: ("s", "sec"),
+    60.0: ("m", "min", "minute", "minutes"),
+    3600.0: ("h", "hour", "hours"),
+    86400.0: ("d", "day", "days"),
+}
+_FACTORS: Final = {name: factor for factor, names in _UNITS.items() for name in names}
+
+
+def seconds(text: str, *, default_unit: str) -> float:
+    """Parse a duration such as `300`, `20s`, `5min` or `20000ms`.
+
+    Raises:
+        ConfigurationError: Hive does not accept the value as a duration.
+    """
+    match = _DURATION.match(text)
+    factor = _FACTORS.get((match[2] or default_unit).lower()) if match else None
+    if match is None or factor is None:
+        raise ConfigurationError(f"the metastore's setting {text!r} is not a duration such as 300s")
+    return int(match[1]) * factor

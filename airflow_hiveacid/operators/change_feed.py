@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration
-from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines
+from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +62,9 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         super().__init__(**kwargs)
         self.take_arguments(locals())
 
-    def build_job(self) -> CleanTablesSpec:
+    def build_job(self) -> CleanSpec:
         """Return the spec of the cleanings that the rendered arguments describe."""
-        return CleanTablesSpec(**self.job_arguments())
+        return CleanSpec(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Clean the tables, or plan the cleaning.
@@ -72,9 +72,9 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         Raises:
             HiveAcidError: a named table is missing or of the wrong kind, or a table failed.
         """
-        from airflow_hiveacid.maintenance.without_spark import cleaned_tables  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.maintenance.without_spark import clean_on_worker  # noqa: PLC0415 - needs Arrow
 
-        return cleaned_tables(client, job, self.build_job(), self.check_alive)
+        return clean_on_worker(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each of the largest tables, and the totals."""

@@ -10,15 +10,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, RetryPolicy, Variable
+from airflow.sdk import BaseOperator, Variable
 
+from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.collecting.document import document
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.reporting.task_view import with_short_traceback
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ COLLECTED_KEY: Final = "hiveacid_collected"
 _MOST_OWNERS: Final = 500
 
 
-class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, BaseOperator):
+class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, PolicyRetries, BaseOperator):
     """Measure tables, and store the numbers in Airflow's database for the pages.
 
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching
@@ -71,45 +72,40 @@ class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, BaseOperator):
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
-        """Measure the tables, and store the numbers.
-
-        Raises:
-            ConfigurationError: an argument is invalid, or the connection is missing.
-            MetastoreUnavailableError: no server answers.
-        """
+        """Measure the tables, and store the numbers."""
         from airflow_hiveacid.operators.collecting.survey import survey  # noqa: PLC0415 - brings Thrift
 
-        given = arguments.thresholds(self.delta_count, self.delta_ratio)
+        thresholds = arguments.thresholds(self.delta_count, self.delta_ratio)
         began_s = time.time()
         with HiveAcidHook(self.hive_acid_conn_id).metastore() as client:
-            found = survey(client, self.value_of("tables"), given)
-        made = document(
-            found.numbers,
+            result = survey(client, self.value_of("tables"), thresholds)
+        collection = document(
+            result.numbers,
             measured_s=began_s,
             settings={
                 "connection": self.hive_acid_conn_id,
-                **given.plain(),
+                **thresholds.plain(),
             },
-            queue=found.queue,
+            queue=result.queue,
         )
-        owners = dict(sorted(found.owners.items())[:_MOST_OWNERS])
-        workers = dict(sorted(found.workers.items())[:_MOST_OWNERS])
+        owners = dict(sorted(result.owners.items())[:_MOST_OWNERS])
+        workers = dict(sorted(result.workers.items())[:_MOST_OWNERS])
         Variable.set(
             owners_variable(self.hive_acid_conn_id),
             json.dumps({"owners": owners, "workers": workers}),
             description="Users and hosts of Hive transactions, for the pages about Hive tables",
         )
-        context["ti"].xcom_push(key=COLLECTED_KEY, value=made)
-        states = [one.row.state for one in found.numbers]
+        context["ti"].xcom_push(key=COLLECTED_KEY, value=collection)
+        states = [table.row.state for table in result.numbers]
         self.log.info(
             "collected tables=%s blocked=%s due=%s left_out=%s",
-            *(len(states), states.count("blocked"), states.count("due"), made["left_out"]),
+            *(len(states), states.count("blocked"), states.count("due"), collection["left_out"]),
         )
         return {
             "tables": len(states),
             "blocked": states.count("blocked"),
-            "due": sum(1 for one in found.numbers if one.row.due),
-            "left_out": made["left_out"],
+            "due": sum(1 for table in result.numbers if table.row.due),
+            "left_out": collection["left_out"],
         }
 
 

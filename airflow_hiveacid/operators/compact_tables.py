@@ -13,12 +13,12 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
     CompactionChoice,
-    CompactTablesSpec,
+    CompactSpec,
 )
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
+from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         if arguments.is_settled(choice):
             self.early_checks.check(bind(_check_pools, choice), pools=pools)
 
-    def build_job(self) -> CompactTablesSpec:
+    def build_job(self) -> CompactSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
         values = self.job_arguments()
         _check_pools(self.choice, self.pools, "pools")
         arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
         end = self._window_end()
-        return CompactTablesSpec(**values, until_s=None if end is None else end.timestamp())
+        return CompactSpec(**values, until_s=None if end is None else end.timestamp())
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
         if (end := self.value_of("until")) is not None:
@@ -137,9 +137,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         Raises:
             HiveAcidError: a named table is missing or of the wrong kind, or a plan failed.
         """
-        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact  # noqa: PLC0415 - needs Arrow
 
-        return nothing_to_compact_in_tables(client, job, self.build_job())
+        return nothing_to_compact(client, job, self.build_job())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was due, and the totals."""
@@ -147,11 +147,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
 
 def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:
-    """Raise an error if pools are given, but the task does not serve the queue.
-
-    Raises:
-        ConfigurationError: the task does not serve the queue.
-    """
+    """Raise an error if pools are given, but the task does not serve the queue."""
     served = arguments.choice(CompactionChoice, choice, "choice") is CompactionChoice.QUEUED
     if pools is not None and not served:
         raise ConfigurationError(

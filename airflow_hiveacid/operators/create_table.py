@@ -13,20 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator, RetryPolicy
+from airflow.sdk import BaseOperator
 
+from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.outlets import add_alias_events
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
@@ -47,7 +48,9 @@ def _time(value: str, argument: str) -> str:
     return value
 
 
-class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
+class HiveAcidCreateTableOperator(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator
+):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.
@@ -109,22 +112,22 @@ class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, B
 
     def statement_text(self) -> str:
         """Return the CREATE TABLE statement that the rendered arguments describe."""
-        given = self.job_arguments()
+        values = self.job_arguments()
         properties = PROPERTIES[
-            ConversionTarget.INSERT_ONLY if given["insert_only"] else ConversionTarget.FULL_ACID
+            ConversionTarget.INSERT_ONLY if values["insert_only"] else ConversionTarget.FULL_ACID
         ]
-        if given["readable_for"] is not None:
-            properties = {**properties, READABLE_FOR: given["readable_for"]}
-        partition_columns = given["partition_columns"]
-        buckets, number = given["bucket_columns"], given["num_buckets"]
+        if values["readable_for"] is not None:
+            properties = {**properties, READABLE_FOR: values["readable_for"]}
+        partition_columns = values["partition_columns"]
+        buckets, number = values["bucket_columns"], values["num_buckets"]
         lines = [
-            f"CREATE TABLE IF NOT EXISTS {given['table']} ({_typed(given['columns'])})",
+            f"CREATE TABLE IF NOT EXISTS {values['table']} ({_typed(values['columns'])})",
             f"PARTITIONED BY ({_typed(partition_columns)})" if partition_columns else "",
             f"CLUSTERED BY ({', '.join(map(name_text, buckets))}) INTO {number} BUCKETS"
             if buckets
             else "",
-            f"STORED AS {given['stored_as'].upper()}",
-            f"LOCATION {sql_string(given['location'])}" if given["location"] else "",
+            f"STORED AS {values['stored_as'].upper()}",
+            f"LOCATION {sql_string(values['location'])}" if values["location"] else "",
             table_properties(properties),
         ]
         return "\n".join(filter(None, lines))
@@ -135,21 +138,22 @@ class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, B
 
         Raises:
             TableDiffersError: the table exists with a different definition.
-            InputError: an argument is wrong.
             KeepingRefusedError: the table was created, but `readable_for` cannot be set right now;
                 retry later.
-            MetastoreError: the metastore did not answer, or refused the request.
         """
-        made = HiveAcidHook(self.hive_acid_conn_id).create_table(**self.job_arguments())
+        table = HiveAcidHook(self.hive_acid_conn_id).create_table(**self.job_arguments())
         self.log.info(
-            "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
+            "%s %s at %s",
+            table.ref,
+            "created" if table.is_new else "already exists",
+            table.location,
         )
-        self._is_new = made.is_new
-        if made.is_new:
-            add_alias_events(self, context, [str(made.ref)], {})
+        self._is_new = table.is_new
+        if table.is_new:
+            add_alias_events(self, context, [str(table.ref)], {})
         else:
             self.outlets = []  # the table existed before, so consumers get no event
-        return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
+        return {"table": str(table.ref), "is_new": table.is_new, "location": table.location}
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
         """Return the table for OpenLineage, whose provider also calls this when the task ends."""

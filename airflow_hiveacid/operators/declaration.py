@@ -5,22 +5,7 @@ fields, the attributes, the checks while Airflow parses a DAG and the fields of 
 come from the signature. The constructor remains a plain function, so Airflow, editors and type
 checkers read its signature as usual.
 
-Example:
-    class HiveAcidConvertOperator(HiveAcidSparkOperator):
-        @declaration
-        def __init__(
-            self,
-            *,
-            table: kinds.Table,
-            to: Annotated[str, one_of(ConversionTarget)],
-            plan_only: kinds.Switch = False,
-            **kwargs: Any,
-        ) -> None:
-            super().__init__(**kwargs)
-            self.take_arguments(locals())
-
-        def build_job(self) -> ConvertSpec:
-            return ConvertSpec(**self.job_arguments())
+`HiveAcidConvertOperator` in `operators/convert.py` is a short example.
 """
 
 from __future__ import annotations
@@ -64,11 +49,7 @@ class Argument:
     is_required: bool = False
 
     def check_early(self, early: EarlyChecks, name: str, value: object) -> None:
-        """Check the value of an argument while Airflow parses the DAG.
-
-        Raises:
-            ConfigurationError: the value is invalid.
-        """
+        """Check the value of an argument while Airflow parses the DAG."""
         if self.check is None:
             early.check(self.read, **{name: value})
         else:
@@ -87,8 +68,8 @@ def one_of(cls: type[enum.Enum]) -> Argument:
 def declaration(init: _Init) -> _Init:
     """Find the arguments in a constructor's signature; a decorator for `__init__`."""
     parameters = inspect.signature(init, eval_str=True).parameters
-    found: Any = init  # `DeclaredArguments` reads the attribute
-    found.declared = {
+    constructor: Any = init  # `DeclaredArguments` reads the attribute
+    constructor.declared = {
         name: replace(argument, is_required=parameter.default is parameter.empty)
         for name, parameter in parameters.items()
         for argument in getattr(parameter.annotation, "__metadata__", ())
@@ -96,7 +77,7 @@ def declaration(init: _Init) -> _Init:
     # Documentation and editors at run time show the types without the arguments' readers.
     plain = {
         name: getattr(parameter.annotation, "__origin__", parameter.annotation)
-        if name in found.declared
+        if name in constructor.declared
         else parameter.annotation
         for name, parameter in parameters.items()
         if parameter.annotation is not parameter.empty
@@ -122,7 +103,7 @@ class DeclaredArguments:
         base: Any = super(cls, cls)
         first = ("statement",) if cls.shows_statement else ()
         shown = {name: argument.shown_as for name, argument in own.items() if argument.shown_as}
-        made = {
+        attributes = {
             "argument_table": {**own, **base.argument_table, **own},  # own arguments first
             "template_fields": given_fields(*first, *own, *base.template_fields),
             "template_fields_renderers": {
@@ -131,7 +112,7 @@ class DeclaredArguments:
                 **shown,
             },
         }
-        for name, value in made.items():
+        for name, value in attributes.items():
             if name not in vars(cls):
                 setattr(cls, name, value)
 
@@ -156,19 +137,11 @@ class DeclaredArguments:
         return EarlyChecks(self.task_id)  # type: ignore[attr-defined]  # of Airflow's operator
 
     def value_of(self, name: str) -> Any:  # noqa: ANN401 - any type
-        """Return the value of a rendered argument.
-
-        Raises:
-            InputError: the argument is invalid.
-        """
+        """Return the value of a rendered argument."""
         return self.argument_table[name].read(getattr(self, name), name)
 
     def job_arguments(self) -> dict[str, Any]:
-        """Return the values of the job's arguments, by the fields of the job's spec.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """Return the values of the job's arguments, by the fields of the job's spec."""
         return {
             argument.field or name: self.value_of(name)
             for name, argument in self.argument_table.items()

@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeSpec,
     TruncateSpec,
     UpdateSpec,
@@ -223,6 +224,38 @@ class HiveAcidTruncateOperator(StatementOperator):
         self.take_statement(locals())
 
 
+class HiveAcidLoadOperator(StatementOperator):
+    """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
+
+    The files must have the table's format, ORC or Parquet, and the table's columns. All files are
+    checked before anything is written. The task does not delete the original files, so a retry
+    finds them again.
+
+    Args:
+        table: `db.table`, full ACID or insert-only, without buckets.
+        location: URI of a file, or of a directory that contains only files; names that begin with
+            `_` or `.` are ignored.
+        partition: values of all partition columns, as for `HiveAcidInsertOperator`.
+        overwrite: whether the files replace the contents of the table, or of `partition`.
+    """
+
+    does = "Copies files into {table}, without reading their rows, in one transaction."
+    statement_type = LoadSpec
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        table: kinds.Table,
+        location: kinds.Text,
+        partition: kinds.PartitionValues = kinds.NO_VALUES,
+        overwrite: kinds.Switch = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_statement(locals())
+
+
 class HiveAcidCompactOperator(WorkerFirstOperator):
     """Compact a table or one of its partitions.
 
@@ -283,7 +316,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
         arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
-        return CompactSpec(**self.job_arguments())
+        return CompactSpec.of_table(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.
@@ -343,7 +376,7 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
 
     def build_job(self) -> CleanSpec:
         """Return the clean job's spec from the rendered arguments."""
-        return CleanSpec(**self.job_arguments())
+        return CleanSpec.of_table(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Clean the table, or plan the cleaning.
@@ -351,9 +384,9 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         Raises:
             HiveAcidError: the table is missing or of the wrong kind, or cannot be cleaned.
         """
-        from airflow_hiveacid.maintenance.without_spark import cleaned  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.maintenance.without_spark import clean_on_worker  # noqa: PLC0415 - needs Arrow
 
-        return cleaned(client, job, self.build_job(), self.check_alive)
+        return clean_on_worker(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each directory that the job has removed or would remove."""

@@ -95,11 +95,11 @@ class HiveAcidProveErasureOperator(HiveAcidSparkOperator):
         Raises:
             ErasureNotProvedError: a file still stores such rows, or could not be read.
         """
-        found = super()._run_jobs(context)
-        details: Any = found["details"]
+        result = super()._run_jobs(context)
+        details: Any = result["details"]
         if not details.get("erasure", {}).get("proved"):
-            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, found)
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, result)
             raise ErasureNotProvedError(
                 table=self.table, found=". ".join(erasure_lines(details, most=3))
             )
-        return found
+        return result

@@ -24,11 +24,7 @@ _Tables = Annotated[Sequence[str], setting(arguments.table_names)]
 
 
 def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
-    """Return the texts of a program's arguments.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is None, which has no text.
-    """
+    """Return the texts of a program's arguments; None has no text."""
     if not isinstance(value, list | tuple) or None in value:
         raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
     return tuple(map(str, value))
@@ -71,8 +67,8 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
     ) -> None:
         super().__init__(application=application, application_args=application_args, **kwargs)
         self.take_arguments(locals())
-        given = {name: getattr(self, name) for name in _LISTS}
-        if all(map(arguments.is_settled, given.values())):
+        lists = {name: getattr(self, name) for name in _LISTS}
+        if all(map(arguments.is_settled, lists.values())):
             self.early_checks.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
 
     def build_job(self) -> ProgramSpec:
@@ -94,22 +90,22 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         return spec.job.application, spec.job.arguments
 
     def _tables(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {name: self.value_of(name) for name in _LISTS}
-        if not any(found[name] for name in _WRITTEN):
+        lists: dict[str, tuple[str, ...]] = {name: self.value_of(name) for name in _LISTS}
+        if not any(lists[name] for name in _WRITTEN):
             raise ConfigurationError(
                 "no table is listed in inserts, changes or overwrites: list each table that the"
                 " program writes. A program that only reads needs no such task; use `read_snapshot`"
             )
-        seen: dict[str, str] = {}
-        for name, tables in found.items():
+        list_of: dict[str, str] = {}
+        for name, tables in lists.items():
             for table in tables:
-                if table in seen:
+                if table in list_of:
                     raise ConfigurationError(
-                        f"{name} and {seen[table]} both list {table}; list it once, under the"
+                        f"{name} and {list_of[table]} both list {table}; list it once, under the"
                         " strongest access that the program needs"
                     )
-                seen[table] = name
-        return found
+                list_of[table] = name
+        return lists
 
 
 def _digest(application: str) -> str:

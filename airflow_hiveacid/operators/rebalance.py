@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def _buckets(value: int | str, argument: str) -> int:
-    found = arguments.whole_number(value, argument)
-    if not 1 <= found <= MOST_FILES:
-        raise ConfigurationError(f"{argument} must be from 1 to {MOST_FILES}, found {found}")
-    return found
+    number = arguments.whole_number(value, argument)
+    if not 1 <= number <= MOST_FILES:
+        raise ConfigurationError(f"{argument} must be from 1 to {MOST_FILES}, found {number}")
+    return number
 
 
 def _lower_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:

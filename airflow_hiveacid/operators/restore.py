@@ -74,11 +74,11 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.take_arguments(locals())
-        given = [name for name in _WHICH if getattr(self, name) is not LEFT_OUT]
-        if len(given) != 1:
+        names = [name for name in _WHICH if getattr(self, name) is not LEFT_OUT]
+        if len(names) != 1:
             raise ConfigurationError(
                 f"task {self.task_id!r}: give exactly one of version, timestamp and tag, found"
-                f" {' and '.join(given) or 'none'}"
+                f" {' and '.join(names) or 'none'}"
             )
 
     def build_job(self) -> RestoreSpec:

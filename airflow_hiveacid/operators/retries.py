@@ -12,11 +12,19 @@ Example:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
-
+from airflow_hiveacid.airflow_names import (
+    HAS_RETRY_POLICIES,
+    AirflowFailException,
+    ExceptionRetryPolicy,
+    RetryAction,
+    RetryPolicy,
+    RetryRule,
+)
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     HiveAcidError,
@@ -27,8 +35,11 @@ from airflow_hiveacid.format.errors import (
     SourceNotFoundError,
     TransactionAbortedError,
     WriteConflictError,
+    subclasses,
 )
-from airflow_hiveacid.format.errors.tree import subclasses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _LOCK_DELAY: Final = timedelta(minutes=5)
 _CONFLICT_DELAY: Final = timedelta(seconds=15)
@@ -113,3 +124,61 @@ DEFAULT_RETRY_POLICY: Final = hive_acid_retry_policy(
     lock_delay=None, conflict_delay=None, server_delay=None, source_delay=None
 )
 """The default policy of all operators and sensors; retries wait for the task's `retry_delay`."""
+
+
+class PolicyRetries:
+    """Applies an operator's retry policy where Airflow does not; a mixin for operators.
+
+    Below Airflow 3.3, a task whose policy decides to fail raises AirflowFailException, so Airflow
+    does not retry it. The delays of a policy have no effect there.
+    """
+
+    _is_policy_applied = HAS_RETRY_POLICIES
+    """True if Airflow, or a method that has called the current one, applies the policy."""
+
+    def __init__(self, *, retry_policy: RetryPolicy | None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        if HAS_RETRY_POLICIES:
+            kwargs["retry_policy"] = retry_policy
+        super().__init__(**kwargs)
+        self.retry_policy = retry_policy
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        """Let `execute` apply the policy, below Airflow 3.3."""
+        super().__init_subclass__(**kwargs)
+        if not HAS_RETRY_POLICIES and "execute" in vars(cls):
+            cls.execute = _with_policy(vars(cls)["execute"])  # type: ignore[attr-defined]  # of Airflow's operator
+
+    def resume_execution(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+        """Go on after a deferral, as Airflow's operators do."""
+        with self.applied_policy():
+            return super().resume_execution(*args, **kwargs)  # type: ignore[misc]  # of Airflow's operator
+
+    @contextmanager
+    def applied_policy(self) -> Iterator[None]:
+        """Replace an error that the policy does not retry, unless Airflow applies the policy.
+
+        Raises:
+            AirflowFailException: the error that replaces it.
+        """
+        if self._is_policy_applied or self.retry_policy is None:
+            yield
+            return
+        self._is_policy_applied = True
+        try:
+            yield
+        except Exception as error:
+            if self.retry_policy.evaluate(error, 0, 0).action is RetryAction.FAIL:
+                text = "\n".join((str(error), *getattr(error, "__notes__", ())))
+                raise AirflowFailException(text) from error
+            raise
+        finally:
+            self._is_policy_applied = False
+
+
+def _with_policy(execute: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(execute)
+    def run(self: PolicyRetries, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+        with self.applied_policy():
+            return execute(self, *args, **kwargs)
+
+    return run

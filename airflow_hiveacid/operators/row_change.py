@@ -12,7 +12,7 @@ from airflow_hiveacid.operators.statements.specs import (
     PARAMETERS,
     Form,
     check_parameters_early,
-    one_of_several,
+    read_statement,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.arguments import null_columns
@@ -77,7 +77,7 @@ class StatementOperator(HiveAcidRowChangeOperator):
     def build_job(self) -> StatementSpec:
         """Return the spec of the statement that the rendered arguments describe."""
         form = self.form()
-        given = {name: getattr(self, name) for name in form.arguments}
-        nulls = self._nulls if self.is_literal(given.get("partition")) else frozenset[str]()
-        spec, _ = one_of_several(form, given, nulls=nulls)
+        values = {name: getattr(self, name) for name in form.arguments}
+        nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
+        spec, _ = read_statement(form, values, nulls=nulls)
         return spec

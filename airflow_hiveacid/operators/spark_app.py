@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import RetryPolicy, conf
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
@@ -34,10 +33,10 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.packager import application_path, cached_archive
-from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, application_of
+from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
@@ -51,14 +50,14 @@ from airflow_hiveacid.operators.reporting.links import (
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import result_lines
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.deferral import (
     Progress,
     client_arguments,
@@ -106,7 +105,9 @@ _Number = Annotated[float | str | None, setting(arguments.or_none(arguments.numb
 _Cores = Annotated[int | str | None, setting()]
 
 
-class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, SparkSubmitOperator
+):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
@@ -166,7 +167,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         conn_id: str | None = None,
         spark_bin_dir: _Text = None,
         lock_timeout_s: _Number = None,
-        conflict_policy: Annotated[str | None, setting(arguments.optional_policy)] = None,
+        conflict_policy: Annotated[str | None, setting(arguments.conflict_policy)] = None,
         heartbeat_s: _Number = None,
         result_dir: _Text = None,
         start_timeout_s: _Number = None,
@@ -214,11 +215,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         self._is_killed = False
 
     def build_job(self) -> Job:
-        """Return the spec of the operator's only job, from the rendered arguments.
-
-        Raises:
-            InputError: an argument is wrong.
-        """
+        """Return the spec of the operator's only job, from the rendered arguments."""
         raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
@@ -226,19 +223,12 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
         Each job has its own transaction, and a retry skips the jobs that are already done. A
         subclass whose jobs include a `MetastoreStatement` overrides `run_one` to execute it.
-
-        Raises:
-            InputError: an argument is wrong.
         """
         return (self.build_job(),)
 
     @property
     def linked_table(self) -> str:
-        """The only table that the jobs change; empty if there are several.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """The only table that the jobs change; empty if there are several."""
         targets = {job.target for job in self.build_jobs()}
         return targets.pop() if len(targets) == 1 else ""
 
@@ -262,13 +252,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     @with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
-        """Read the result of the driver that the trigger followed, and run the remaining jobs.
-
-        Raises:
-            InputError: as in `execute`.
-            HiveAcidError: as in `execute`.
-            AirflowTaskTimeout: the driver was still running when `execution_timeout` passed.
-        """
+        """Read the result of the driver that the trigger followed, and run the remaining jobs."""
         self._progress.resume(event)
         self.driver_links.resume()
         return self._run_jobs(context)
@@ -283,30 +267,26 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         mask_secrets(self.conf, self.env_vars)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        jobs, done = self.build_jobs(), self._progress.done
+        jobs, results = self.build_jobs(), self._progress.done
         try:
-            for number, job in list(enumerate(jobs, start=1))[len(done) :]:
+            for number, job in list(enumerate(jobs, start=1))[len(results) :]:
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._with_position(number):
-                    done.append(self.run_one(context, number, job))
+                    results.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
             # The error asks the user to check the table and clear the task. So record this
             # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
             raise
-        describe_outlets(self, context, done)
-        note_delivered(context, done[-1][0].generation)
-        return self._short_result([result.to_json() for _, result in done])
+        describe_outlets(self, context, results)
+        note_delivered(context, results[-1][0].generation)
+        return self._short_result([result.to_json() for _, result in results])
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result.
-
-        Raises:
-            HiveAcidError: the job failed.
-        """
+        """Run one job; return the spec that was submitted, and the job's result."""
         if isinstance(job, MetastoreStatement):
             raise TypeError(f"{type(self).__name__} cannot run {job.kind}")
         return self._run(context, job, number)
@@ -340,7 +320,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
         """Return the file that `spark-submit` runs for a job, and the arguments for that file."""
-        return str(application_path(spec.kind)), ()
+        return str(application_path(application_of(spec.job))), ()
 
     def rerun_terms(self) -> dict[str, Any]:
         """Return the JobSpec fields that define what happens if the job is already done."""
@@ -348,8 +328,8 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def lock_timeout(self, settings: MetastoreSettings) -> float:
         """Return the longest wait for locks, in seconds."""
-        found: float | None = self.value_of("lock_timeout_s")
-        return settings.lock_timeout_s if found is None else found
+        timeout_s: float | None = self.value_of("lock_timeout_s")
+        return settings.lock_timeout_s if timeout_s is None else timeout_s
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
         """Return the log lines that precede the table of a result."""
@@ -426,7 +406,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     # ---- one job ---------------------------------------------------------------------------------
 
     def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result."""
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         settings = hook.settings
@@ -475,7 +454,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         return spec, judged
 
     def _report(self, result: JobResult) -> None:
-        """Log and count a job's result."""
         took_s = time.time() - self._progress.began_s
         for line in (*self.describe(result), *result_lines(result, took_s)):
             self.log.info("%s", printable(line))
@@ -492,15 +470,18 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
-        given, queue = self._arguments(), self.queue if self.queue != _DEFAULT_QUEUE else None
-        check_settings(submission.target, given, submission.environment, worker_queue=queue)
+        check_settings(
+            submission.target,
+            self._arguments(),
+            submission.environment,
+            worker_queue=self.queue if self.queue != _DEFAULT_QUEUE else None,
+        )
         if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)
 
     @staticmethod
     def _has_left_driver(context: Context) -> bool:
-        """Return whether the state store has a note about an earlier try's driver."""
         store = context.get("task_state_store")
         return store is not None and Resumable(store).attempt is not None
 
@@ -598,29 +579,21 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         )
 
     def _arguments(self) -> SparkArguments:
-        """Return the rendered arguments for the Spark provider's hook."""
-        kept = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
-        names = {one.name for one in fields(SparkArguments)} - kept.keys()
-        return SparkArguments(**kept, **{name: getattr(self, name) for name in names})
+        own = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
+        names = {field.name for field in fields(SparkArguments)} - own.keys()
+        return SparkArguments(**own, **{name: getattr(self, name) for name in names})
 
     def _bounds(self) -> Bounds:
-        given = self.value_of("start_timeout_s")
-        if given is None:
-            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
-            given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
-        return Bounds(start_s=given)
+        timeout_s = self.value_of("start_timeout_s")
+        if timeout_s is None:
+            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_TIMEOUT_S))
+            timeout_s = arguments.number(option, "option start_timeout_s of section [hiveacid]")
+        return Bounds(start_s=timeout_s)
 
     def _submit(
         self, context: Context, submission: Submission, woken: Woken | None
     ) -> Exception | None:
-        """Submit the job or resume its driver; return the submission's exception, or None.
-
-        Raises:
-            ClusterError: YARN does not stop an earlier try's application, so this task submits
-                nothing.
-            TaskDeferred: a trigger follows the driver.
-            AirflowTaskTimeout: the task timed out while a trigger followed the driver.
-        """
+        """Submit the job or resume its driver; return the submission's exception, or None."""
         if self._is_killed and woken is None:
             return None
         if woken is None:

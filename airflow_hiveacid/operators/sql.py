@@ -116,8 +116,8 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         order = self._order_of(context, number, job)
         store = context.get("task_state_store")
         note = StatementNote(store=store, number=number, job=job, order=order)
-        if (done := note.already()) is not None:
-            return order, done
+        if (earlier := note.already()) is not None:
+            return order, earlier
         if isinstance(job, MetastoreStatement):
             result = self._in_metastore(context, job, order, note)
         else:
@@ -133,8 +133,8 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
 
     def position_of(self, number: int) -> str:
         """Return the line and column at which statement `number` begins."""
-        found = self._statements[number - 1]
-        return f"in statement {number} of sql, line {found.line}, column {found.column}"
+        statement = self._statements[number - 1]
+        return f"in statement {number} of sql, line {statement.line}, column {statement.column}"
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was compacted."""
@@ -171,7 +171,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         return result
 
     def _read(self, sql: str, argument: str, given: Mapping[str, Parameter]) -> Sequence[Statement]:
-        found = read_script(arguments.text(sql, argument), self.database or None, given)
-        named = frozenset[str]().union(*[statement.parameters for statement in found])
-        check_all_used(given, named, "parameters")
-        return found
+        statements = read_script(arguments.text(sql, argument), self.database or None, given)
+        names = frozenset[str]().union(*[statement.parameters for statement in statements])
+        check_all_used(given, names, "parameters")
+        return statements

@@ -14,8 +14,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator, RetryPolicy
+from airflow.sdk import BaseOperator
 
+from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -23,12 +24,12 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
@@ -52,7 +53,7 @@ def _seconds(value: str, argument: str) -> float:
     return duration(arguments.text(value, argument), argument)
 
 
-class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
+class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and
@@ -121,22 +122,14 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
         moment = self.value_of("timestamp")
         version = as_of(VersionSpec.of(self.value_of("version"), moment))
         verb = "CREATE OR REPLACE TAG" if action is TagAction.MOVE else "CREATE TAG"
-        kept = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
+        retention = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
         expires = self.value_of("expires")
         until = "" if expires is None else f" -- until {expires.isoformat()}"
-        return f"ALTER TABLE {table} {verb} {name}{version}{kept}{until}"
+        return f"ALTER TABLE {table} {verb} {name}{version}{retention}{until}"
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
-        """Make, move or drop the tag, and return its version.
-
-        Raises:
-            InputError: an argument is invalid, the table has no such version, or the tag exists for
-                a different version.
-            VersionGoneError: some of the version's files are deleted.
-            KeepingRefusedError: the table's past versions cannot be kept right now; retry later.
-            HiveAcidError: any other error of `make_tag`.
-        """
+        """Make, move or drop the tag, and return its version."""
         self._check_together()
         table, name = self.value_of("table"), self.value_of("name")
         action = self.value_of("action")
@@ -176,21 +169,16 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
-        """Raise an error if two given arguments are mutually exclusive.
-
-        Raises:
-            ConfigurationError: two given arguments are mutually exclusive.
-        """
         groups = (("version", "timestamp"), ("expires", "keep_for"))
-        given = [
+        choices = [
             [name for name in group if getattr(self, name) is not LEFT_OUT] for group in groups
         ]
-        wrong = next((" and ".join(names) for names in given if len(names) > 1), None)
+        wrong = next((" and ".join(names) for names in choices if len(names) > 1), None)
         if wrong is not None:
             raise ConfigurationError(f"task {self.task_id!r}: {wrong} are mutually exclusive")
-        is_known = any(given) and arguments.is_settled(self.action)
+        is_known = any(choices) and arguments.is_settled(self.action)
         if is_known and self.value_of("action") is TagAction.DROP:
-            found = " and ".join(names[0] for names in given if names)
+            superfluous = " and ".join(names[0] for names in choices if names)
             raise ConfigurationError(
-                f"task {self.task_id!r}: action drop needs only the name; remove {found}"
+                f"task {self.task_id!r}: action drop needs only the name; remove {superfluous}"
             )

@@ -31,11 +31,11 @@ from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import (
@@ -46,7 +46,7 @@ from airflow_hiveacid.operators.statements.specs import (
     Form,
     check_names,
     check_parameters_early,
-    one_of_several,
+    read_statement,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
@@ -120,7 +120,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         check_values_early(early, parameters)
         names = parameters if _is_mapping(parameters) else None
         if is_known and names is not None and arguments.is_settled(statements):
-            early.check(bind(self._read, given_values=stand_ins(names)), statements=statements)
+            early.check(bind(self._read, parameters=stand_ins(names)), statements=statements)
         else:
             self._check_parts(early, statements, names)
 
@@ -132,13 +132,13 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         """Return all statements as SQL text; statements that were given as SQL are unchanged."""
         self.build_job()  # checks the statements
         texts = []
-        for at, entry in enumerate(self.statements):
+        for position, entry in enumerate(self.statements):
             if isinstance(entry, str):
                 texts.append(entry.strip().rstrip(";"))
             else:
-                kind, values = _only_key(entry, f"statements[{at}]")
-                nulls = self._nulls_at(at)
-                spec, _ = one_of_several(
+                kind, values = _only_key(entry, f"statements[{position}]")
+                nulls = self._nulls_at(position)
+                spec, _ = read_statement(
                     _form_of(kind), values, nulls=nulls, others=self.value_of("parameters")
                 )
                 texts.append(statement_text(spec))
@@ -150,39 +150,39 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         return " ".join(self.statement.split())[:LONGEST_LABEL]
 
     def _read(
-        self, given: object, argument: str, given_values: Mapping[str, Parameter]
+        self, statements: object, argument: str, parameters: Mapping[str, Parameter]
     ) -> TransactionSpec:
-        if not isinstance(given, list | tuple):
-            raise ConfigurationError(f"{argument} must be a list, found {given!r}")
-        found: list[_Part] = []
-        named: frozenset[str] = frozenset()
-        for at, entry in enumerate(given):
-            where = f"{argument}[{at}]"
+        if not isinstance(statements, list | tuple):
+            raise ConfigurationError(f"{argument} must be a list, found {statements!r}")
+        specs: list[_Part] = []
+        names: frozenset[str] = frozenset()
+        for position, entry in enumerate(statements):
+            where = f"{argument}[{position}]"
             if isinstance(entry, str):
-                parts_of_text, used = self._of_text(entry, where, given_values)
-                found.extend(parts_of_text)
+                parts_of_text, own_names = self._of_text(entry, where, parameters)
+                specs.extend(parts_of_text)
             else:
                 kind, values = _only_key(entry, where)
-                nulls = self._nulls_at(at)
+                nulls = self._nulls_at(position)
                 where = f"{where}[{kind!r}]"
-                one, used = one_of_several(
-                    _form_of(kind), values, where=where, nulls=nulls, others=given_values
+                spec, own_names = read_statement(
+                    _form_of(kind), values, where=where, nulls=nulls, others=parameters
                 )
-                found.append(one)
-            named |= used
-        check_all_used(given_values, named, "parameters")
-        check_order(steps_of(found))
-        return TransactionSpec(statements=tuple(found))
+                specs.append(spec)
+            names |= own_names
+        check_all_used(parameters, names, "parameters")
+        check_order(steps_of(specs))
+        return TransactionSpec(statements=tuple(specs))
 
     def _of_text(
-        self, sql: str, where: str, given: Mapping[str, Parameter]
+        self, sql: str, where: str, parameters: Mapping[str, Parameter]
     ) -> tuple[Sequence[_Part], frozenset[str]]:
         """Return the statements in a SQL text, and the names of its parameters."""
-        found: list[_Part] = []
-        named: frozenset[str] = frozenset()
+        specs: list[_Part] = []
+        names: frozenset[str] = frozenset()
         try:
-            for statement in read_script(sql, self.database or None, given):
-                named |= statement.parameters
+            for statement in read_script(sql, self.database or None, parameters):
+                names |= statement.parameters
                 if isinstance(statement.job, CompactSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
@@ -197,26 +197,26 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                         " HiveAcidSqlOperator"
                     )
                 if isinstance(statement.job, TransactionSpec):
-                    found.extend(statement.job.statements)  # a multi-insert
+                    specs.extend(statement.job.statements)  # a multi-insert
                 else:
-                    found.append(statement.job)
+                    specs.append(statement.job)
         except InputError as error:
             error.add_note(f"in {where}")
             raise
-        return found, named
+        return specs, names
 
-    def _nulls_at(self, at: int) -> frozenset[str]:
+    def _nulls_at(self, position: int) -> frozenset[str]:
         is_literal = self.is_literal(self.statements)
-        return self._nulls.get(at, frozenset()) if is_literal else frozenset()
+        return self._nulls.get(position, frozenset()) if is_literal else frozenset()
 
-    def _names_files(self, given: object) -> bool:
-        entries = given if isinstance(given, list | tuple) else ()
+    def _names_files(self, statements: object) -> bool:
+        entries = statements if isinstance(statements, list | tuple) else ()
         return any(names_file(entry, self.template_ext) for entry in entries)
 
     def _check_parts(
         self,
         early: arguments.EarlyChecks,
-        given: object,
+        statements: object,
         parameters: Mapping[str, object] | None,
     ) -> None:
         """Check the parts of the statements that do not depend on templates.
@@ -224,8 +224,10 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         The names of the task's parameters are unknown if `parameters` is the result of a different
         task.
         """
-        for at, entry in enumerate(given if isinstance(given, list | tuple) else ()):
-            where = f"statements[{at}]"
+        for position, entry in enumerate(
+            statements if isinstance(statements, list | tuple) else ()
+        ):
+            where = f"statements[{position}]"
             if isinstance(entry, Mapping):
                 early.check(_check_shape, **{where: _without_values(entry)})
                 for kind, values in entry.items():
@@ -235,7 +237,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                         check_parameters_early(early, values, argument, others=parameters)
             elif isinstance(entry, str) and not names_file(entry, self.template_ext):
                 is_known = arguments.is_settled(self.database) and parameters is not None
-                read = bind(self._of_text, given=stand_ins(parameters))
+                read = bind(self._of_text, parameters=stand_ins(parameters))
                 early.check(read, **{where: entry} if is_known else {})
 
 
@@ -266,7 +268,6 @@ def _check_shape(entry: object, where: str) -> None:
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
-    """Return a statement's kind and its arguments."""
     if not isinstance(entry, Mapping) or len(entry) != 1:
         raise ConfigurationError(
             f"{where} must be SQL text or a mapping such as {{'delete': {{'table': ...}}}}, found"
@@ -290,17 +291,17 @@ def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _is_mapping(given: object) -> bool:
+def _is_mapping(parameters: object) -> bool:
     """Return true if the parameters are a literal mapping, and not a different task's result."""
-    return isinstance(given, Mapping)
+    return isinstance(parameters, Mapping)
 
 
-def _nulls_of(given: object) -> dict[int, frozenset[str]]:
+def _nulls_of(statements: object) -> dict[int, frozenset[str]]:
     """Map each statement's position to the partition columns whose value is a literal None."""
-    entries = enumerate(given if isinstance(given, list | tuple) else ())
+    entries = enumerate(statements if isinstance(statements, list | tuple) else ())
     return {
-        at: parts.null_columns(values.get("partition"))
-        for at, entry in entries
+        position: parts.null_columns(values.get("partition"))
+        for position, entry in entries
         if isinstance(entry, Mapping)
         for values in entry.values()
         if isinstance(values, Mapping)

@@ -1,4 +1,4 @@
-"""The base class of operators whose jobs often need no Spark.
+"""The base classes of operators whose jobs often need no Spark, for one table or many.
 
 A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
 lists the table's files itself, and starts a Spark driver only if necessary.
@@ -23,6 +23,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
@@ -73,11 +74,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         self.take_arguments(locals())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
-        """Return the job's result, or None if the job needs a Spark driver.
-
-        Raises:
-            HiveAcidError: the job cannot be done.
-        """
+        """Return the job's result, or None if the job needs a Spark driver."""
         raise NotImplementedError(f"{type(self).__name__} does not define its work without Spark")
 
     def result_now(self, job: JobSpec) -> JobResult | None:  # noqa: ARG002 - for subclasses
@@ -94,13 +91,13 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
         result = self.result_now(spec)
-        given = self.value_of("on_worker")
-        if result is None and (self._may_use_worker if given is None else given):
+        choice = self.value_of("on_worker")
+        if result is None and (self._may_use_worker if choice is None else choice):
             try:
                 with self._with_advice(), hook.metastore() as client:
                     result = self.without_spark(client, spec)
             except _LEFT_TO_DRIVER as error:
-                if given or self._is_killed:
+                if choice or self._is_killed:
                     raise
                 self.log.warning(
                     "the worker cannot do this job, so a Spark driver does it: %s", error
@@ -114,11 +111,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         return spec, result
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
-        """Raise an error if Airflow has killed the task; the job calls this at each of its steps.
-
-        Raises:
-            TaskKilledError: the task was killed.
-        """
+        """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
         if self._is_killed:
             raise TaskKilledError
 
@@ -144,3 +137,21 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
                 f" If only Spark drivers may use the metastore, {advice}"
             )
             raise
+
+
+class ManyTablesOperator(WorkerFirstOperator):
+    """Run a job on all transactional tables that match the names and patterns in `tables`."""
+
+    @property
+    def linked_table(self) -> str:
+        """Empty, because the task has several tables."""
+        return ""
+
+    @property
+    def map_label(self) -> str:
+        """The names and patterns of a mapped task."""
+        return ", ".join(self.value_of("tables"))[:LONGEST_LABEL]
+
+    def statement_text(self) -> str:
+        """Return an empty string, because no SQL statement has several tables of a pattern."""
+        return ""

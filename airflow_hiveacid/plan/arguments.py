@@ -1,7 +1,9 @@
 """Checks an operator's rendered arguments and converts them into parts of a job spec.
 
 Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
-inside mappings and lists. Every error message contains the argument's name. An operator's
+inside mappings and lists. A reader takes a value and the argument's name. If the value is not what
+the reader returns, the reader raises ConfigurationError or InvalidNameError, whose message contains
+the name. A value may be a string, because a rendered template is a string. An operator's
 constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in an argument
 without a template is an import error of the DAG, not a failure at run time.
 
@@ -97,9 +99,9 @@ class EarlyChecks:
                 try:
                     read(value, argument)
                 except InputError as error:
-                    known = _note_on(argument)
+                    own_note = _note_on(argument)
                     notes = "".join(
-                        f" ({note})" for note in getattr(error, "__notes__", ()) if note != known
+                        f" ({note})" for note in getattr(error, "__notes__", ()) if note != own_note
                     )
                     raise ConfigurationError(
                         f"task {self.task_id!r}, argument {argument}: {error}{notes}"
@@ -136,32 +138,18 @@ def or_left_out(read: Callable[[Any, str], _T]) -> Callable[[Any, str], _T | Non
 
 
 def table_name(value: str, argument: str = "table") -> str:
-    """Return a full table name in the metastore's spelling.
-
-    Raises:
-        InvalidNameError: the name is not of the form `db.table`.
-    """
+    """Return a full table name in the metastore's spelling."""
     with _named(argument):
         return str(TableRef.parse(text(value, argument)))
 
 
 def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return a list of full table names.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is not a string.
-        InvalidNameError: an entry is not of the form `db.table`.
-    """
+    """Return a list of full table names."""
     return tuple(table_name(name, argument) for name in names(value, argument))
 
 
 def partition_name(value: str | None, argument: str = "partition") -> str | None:
-    """Return a partition name such as `month=1/day=2`; None for a blank string from a template.
-
-    Raises:
-        ConfigurationError: the value is not a string.
-        InvalidNameError: a component has no `=`.
-    """
+    """Return a partition name such as `month=1/day=2`; None for a blank string from a template."""
     if value and not isinstance(value, str):
         raise ConfigurationError(
             f"{argument} must be a string such as 'month=1/day=2', found {value!r}"
@@ -172,11 +160,7 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return a list of names; a string is split at commas.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is not a string.
-    """
+    """Return a list of names; a string is split at commas."""
     entries = value.split(",") if isinstance(value, str) else value
     if not isinstance(entries, list | tuple | set | frozenset):
         raise ConfigurationError(f"{argument} must be a list of names, found {value!r}")
@@ -184,84 +168,64 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
 
 
 def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return names and patterns of tables, such as `sales.orders` and `sales.*`.
-
-    Raises:
-        ConfigurationError: the list is empty, or an entry is neither `db.table` nor `*`.
-    """
-    found = names(value, argument)
-    for one in found:
-        if one != "*" and one.count(".") != 1:
+    """Return names and patterns of tables, such as `sales.orders` and `sales.*`."""
+    patterns = names(value, argument)
+    for pattern in patterns:
+        if pattern != "*" and pattern.count(".") != 1:
             raise ConfigurationError(
-                f"{argument} must have entries such as sales.orders, sales.* or *, found {one!r}"
+                f"{argument} must have entries such as sales.orders, sales.* or *, found"
+                f" {pattern!r}"
             )
-    if not found:
+    if not patterns:
         raise ConfigurationError(f"{argument} must have at least one entry")
-    return found
+    return patterns
 
 
 def condition(value: str | None, argument: str) -> str:
-    """Return an SQL condition.
+    """Return an SQL condition; None and a blank string are errors.
 
-    Raises:
-        ConfigurationError: the condition is blank or None. A template or a different task may
-            return a blank value by mistake, and then the statement must not apply to every row.
+    A template or a different task may return a blank value by mistake, and then the statement must
+    not apply to every row.
     """
     if value is None or not text(value, argument).strip():
-        found = "None" if value is None else "blank"
+        problem = "None" if value is None else "blank"
         raise ConfigurationError(
-            f"{argument} is {found}; give a condition, or omit the argument if you mean every row"
+            f"{argument} is {problem}; give a condition, or omit the argument if you mean every row"
         )
     return value
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from target columns to SQL expressions.
-
-    Raises:
-        ConfigurationError: the value is not a mapping of strings, or is empty.
-    """
+    """Return a mapping from target columns to SQL expressions."""
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(f"{argument} must map columns to SQL expressions, found {value!r}")
     return {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from columns to Hive types, in the given order.
-
-    Raises:
-        InputError: the value is not a mapping of strings, or a type is not a Hive type.
-    """
+    """Return a mapping from columns to Hive types, in the given order."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
-    given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
-    for name, type_text in given.items():
+    types = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    for name, type_text in types.items():
         try:
             parse_type(type_text)
         except InputError as error:
             raise ConfigurationError(f"{argument}[{name!r}]: {error}") from error
-    return given
+    return types
 
 
 def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
-    """Return the member of an enumeration with this value; letter case is ignored.
-
-    Raises:
-        ConfigurationError: no member has this value.
-    """
+    """Return the member of an enumeration with this value; letter case is ignored."""
     try:
         return cls(value.lower() if isinstance(value, str) else value)
     except ValueError:
-        known = ", ".join(str(member.value) for member in cls)
-        raise ConfigurationError(f"{argument} must be one of {known}, found {value!r}") from None
+        choices = ", ".join(str(member.value) for member in cls)
+        raise ConfigurationError(f"{argument} must be one of {choices}, found {value!r}") from None
 
 
 def whole_number(value: float | str, argument: str) -> int:
-    """Return a whole number; the value may be a string, because a rendered template is a string.
-
-    Raises:
-        ConfigurationError: the value is not a whole number.
-    """
+    """Return a whole number."""
     try:
         return int(value) if isinstance(value, str) else int(str(value))
     except ValueError:
@@ -269,26 +233,18 @@ def whole_number(value: float | str, argument: str) -> int:
 
 
 def number(value: float | str, argument: str) -> float:
-    """Return a number of 0 or more; the value may be a string, as a rendered template is.
-
-    Raises:
-        ConfigurationError: the value is not a number of 0 or more.
-    """
+    """Return a number of 0 or more."""
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError):
-        found = float("nan")
-    if not 0 <= found < float("inf"):
+        result = float("nan")
+    if not 0 <= result < float("inf"):
         raise ConfigurationError(f"{argument} must be a number of 0 or more, found {value!r}")
-    return found
+    return result
 
 
 def truth(value: object, argument: str) -> bool:
-    """Return True or False; the value may be a string, because a rendered template is a string.
-
-    Raises:
-        ConfigurationError: the value is neither true nor false.
-    """
+    """Return True or False."""
     match str(value).strip().lower():
         case "true":
             return True
@@ -299,11 +255,7 @@ def truth(value: object, argument: str) -> bool:
 
 
 def delta_count(value: float | str | None, argument: str) -> int | Off | None:
-    """Return a threshold for the number of delta directories; see `GivenThresholds`.
-
-    Raises:
-        ConfigurationError: the value is neither a whole number of 1 or more, nor `off`, nor None.
-    """
+    """Return a threshold for the number of delta directories; see `GivenThresholds`."""
     if value is None:
         return None
     if _is_off(value):
@@ -312,27 +264,25 @@ def delta_count(value: float | str | None, argument: str) -> int | Off | None:
 
 
 def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
-    """Return a threshold for the bytes of deltas as a share of the base's bytes.
-
-    Raises:
-        ConfigurationError: the value is neither a number above 0 and at most 1, nor `off`, nor
-            None.
-    """
+    """Return a threshold for the bytes of deltas as a share of the base's bytes."""
     if value is None:
         return None
     if _is_off(value):
         return Off.OFF
-    return GivenThresholds(delta_ratio=number(value, argument)).delta_ratio
+    try:
+        ratio = float(value)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"{argument} must be a number above 0 and at most 1, such as 0.1 for 10 %, found"
+            f" {value!r}"
+        ) from None
+    return GivenThresholds(delta_ratio=ratio).delta_ratio
 
 
 def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> dict[str, Any]:
     """Return further thresholds by name, each a number or `Off.OFF`; see `GivenThresholds`.
 
     A string has the form `small_files=200, oldest_delta_s=604800`.
-
-    Raises:
-        ConfigurationError: the value is neither a mapping, nor such a string, nor None. Or a name
-            is unknown, or a threshold is neither a number above 0 nor `off`.
     """
     if value is None:
         return {}
@@ -345,14 +295,14 @@ def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> d
         )
     for name in value:
         check_also_when(name, 1)
-    found: dict[str, float | Off] = {}
+    limits: dict[str, float | Off] = {}
     for name, limit in sorted(value.items()):
         if _is_off(limit):
-            found[name] = Off.OFF
+            limits[name] = Off.OFF
             continue
-        given = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
-        found[name] = int(given) if given.is_integer() else given
-    return dict(GivenThresholds(also_when=found).also_when)
+        threshold = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
+        limits[name] = int(threshold) if threshold.is_integer() else threshold
+    return dict(GivenThresholds(also_when=limits).also_when)
 
 
 def thresholds(
@@ -360,11 +310,7 @@ def thresholds(
     ratio: float | str | None,
     also: Mapping[str, float | str] | str | None = None,
 ) -> GivenThresholds:
-    """Return the thresholds in the arguments `delta_count`, `delta_ratio` and `also_when`.
-
-    Raises:
-        ConfigurationError: a threshold is invalid, or all are off.
-    """
+    """Return the thresholds in the arguments `delta_count`, `delta_ratio` and `also_when`."""
     return GivenThresholds(
         delta_count=delta_count(count, "delta_count"),
         delta_ratio=delta_ratio(ratio, "delta_ratio"),
@@ -377,113 +323,74 @@ def _is_off(value: float | str) -> bool:
 
 
 def health_limit(value: float | str | None, argument: str) -> float | None:
-    """Return the value of a health limit, or None; `argument` is a field of `HealthLimits`.
-
-    Raises:
-        ConfigurationError: the value is not above 0, or is not whole although the limit is a count.
-    """
+    """Return the value of a health limit, or None; `argument` is a field of `HealthLimits`."""
     if value is None:
         return None
     is_any_number = argument in ("delta_ratio", "oldest_transaction_s")
-    found = number(value, argument) if is_any_number else whole_number(value, argument)
-    alone: dict[str, Any] = {"delta_count": 1, argument: found}
+    limit = number(value, argument) if is_any_number else whole_number(value, argument)
+    alone: dict[str, Any] = {"delta_count": 1, argument: limit}
     HealthLimits(**alone)
-    return found
+    return limit
 
 
 def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
-    """Return the health limits in a mapping whose keys are fields of `HealthLimits`.
-
-    Raises:
-        ConfigurationError: a limit is invalid, or all limits are None.
-    """
-    given = known_keys(HealthLimits, value, argument)
-    found = {name: health_limit(one, name) for name, one in given.items() if one is not None}
-    limits: dict[str, Any] = {**found}
+    """Return the health limits in a mapping whose keys are fields of `HealthLimits`."""
+    values = known_keys(HealthLimits, value, argument)
+    limits: dict[str, Any] = {
+        name: health_limit(limit, name) for name, limit in values.items() if limit is not None
+    }
     return HealthLimits(**limits)
 
 
 def lock_type(value: str, argument: str) -> str:
-    """Return the type of a lock in Hive's words, such as `shared_write`.
-
-    Raises:
-        ConfigurationError: there is no such type of lock.
-    """
+    """Return the type of a lock in Hive's words, such as `shared_write`."""
     return choice(LockType, value, argument).value
 
 
 def positive_number(value: int | str, argument: str) -> int:
-    """Return a whole number of 1 or more.
-
-    Raises:
-        ConfigurationError: the value is not a whole number of 1 or more.
-    """
-    found = whole_number(value, argument)
-    if found < 1:
-        raise ConfigurationError(f"{argument} must be 1 or more, found {found}")
-    return found
+    """Return a whole number of 1 or more."""
+    result = whole_number(value, argument)
+    if result < 1:
+        raise ConfigurationError(f"{argument} must be 1 or more, found {result}")
+    return result
 
 
 def window_end(value: str | None, argument: str) -> WindowEnd | None:
-    """Return the end of a window; None for a blank string from a template.
-
-    Raises:
-        ConfigurationError: the value is neither a time of day with a zone, nor a moment.
-    """
-    found = text(value or "", argument).strip()
+    """Return the end of a window; None for a blank string from a template."""
+    end = text(value or "", argument).strip()
     try:
-        return WindowEnd.parse(found) if found else None
+        return WindowEnd.parse(end) if end else None
     except ConfigurationError as error:
         raise ConfigurationError(f"{argument}: {error}") from error
 
 
-def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
-    """Return a conflict policy by its name, or None.
-
-    Raises:
-        ConfigurationError: no policy has that name.
-    """
+def conflict_policy(value: str | None, argument: str) -> ConflictPolicy | None:
+    """Return a conflict policy by its name; None for a blank string from a template."""
     return choice(ConflictPolicy, value, argument) if value else None
 
 
 def version(value: int | str, argument: str) -> int:
-    """Return a version number; 0 means the table before its first write. A string is accepted.
-
-    Raises:
-        ConfigurationError: the value is not a version number.
-    """
-    found = whole_number(value, argument)
-    if isinstance(value, bool) or found < 0:
+    """Return a version number; 0 means the table before its first write."""
+    version_number = whole_number(value, argument)
+    if isinstance(value, bool) or version_number < 0:
         raise ConfigurationError(f"{argument} must be a version number, found {value!r}")
-    return found
+    return version_number
 
 
 def moment(value: datetime | str, argument: str) -> datetime | None:
-    """Return a time; a string is ISO 8601 with a time zone.
-
-    Raises:
-        ConfigurationError: the value is not a time, or has no time zone.
-    """
+    """Return a time; a string is ISO 8601 with a time zone."""
     if not isinstance(value, datetime):
         text(value, argument)
     return VersionSpec.of(timestamp=value).timestamp
 
 
 def tag_name(value: str, argument: str) -> str:
-    """Return the name of a tag.
-
-    Raises:
-        ConfigurationError: the value is not a valid name.
-    """
+    """Return the name of a tag."""
     return VersionSpec.of(tag=text(value, argument)).tag or ""
 
 
 def version_text(value: int | str | datetime | VersionSpec, argument: str) -> str:
-    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses.
-
-    Raises:
-        ConfigurationError: the value is not a version.
-    """
+    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses."""
     try:
         return VersionSpec.meant_by(value).text()
     except ConfigurationError as error:
@@ -493,60 +400,45 @@ def version_text(value: int | str | datetime | VersionSpec, argument: str) -> st
 def retention(value: float | str, argument: str) -> float:
     """Return the number of seconds for which the ledger keeps the entry of a finished job.
 
-    The ledger must keep the entry for longer than the longest retry delay.
-
-    Raises:
-        ConfigurationError: the value is not a number, or is less than an hour.
+    The ledger must keep the entry for longer than the longest retry delay, so for at least an hour.
     """
-    found = number(value, argument)
-    if found < _SHORTEST_RETENTION_S:
+    retention_s = number(value, argument)
+    if retention_s < _SHORTEST_RETENTION_S:
         raise ConfigurationError(
             f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a later"
             " retry would apply the change again"
         )
-    return found
+    return retention_s
 
 
 def unknown_age(value: str | None, argument: str) -> float | None:
-    """Return the minimum age in seconds at which a cleaning removes unknown files, or None.
-
-    Raises:
-        ConfigurationError: the value is neither None nor a duration, or is less than a day.
-    """
+    """Return the minimum age in seconds at which a cleaning removes unknown files, or None."""
     if value is None:
         return None
-    found = duration(str(value), argument)
-    if found < SHORTEST_UNKNOWN_AGE_S:
+    age_s = duration(str(value), argument)
+    if age_s < SHORTEST_UNKNOWN_AGE_S:
         raise ConfigurationError(
             f"{argument} must be 1 day or more, found {value!r}: a running job may still write or"
             " need newer files that this provider does not know"
         )
-    return found
+    return age_s
 
 
 def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
-    """Return a mapping whose keys are fields of a dataclass.
-
-    Raises:
-        ConfigurationError: the value is not a mapping, or a key is unknown.
-    """
+    """Return a mapping whose keys are fields of a dataclass."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {type(value).__name__}")
-    known = [f.name for f in fields(cls)]
+    keys = [f.name for f in fields(cls)]
     for key in value:
-        if key not in known:
+        if key not in keys:
             raise ConfigurationError(
-                f"{argument} has no key {key!r}; allowed are {', '.join(known)}"
+                f"{argument} has no key {key!r}; allowed are {', '.join(keys)}"
             )
     return dict(value)
 
 
 def text(value: object, argument: str) -> str:
-    """Return the value, which must be a string.
-
-    Raises:
-        ConfigurationError: the value is not a string.
-    """
+    """Return the value, which must be a string."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a string, found {value!r}")
     return value

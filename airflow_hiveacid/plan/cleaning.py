@@ -2,27 +2,13 @@
 
 Takes the state that a new reader would see, and notes about when a cleaner first saw each
 replacement. Returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but need no access to
-the metastore's database:
-
-* A reader that listed a directory earlier may still read it, even if every new reader ignores it.
-  When a cleaner first sees the directory's replacement, a note records the high watermark of
-  transaction IDs. The directory is removed when no open transaction at or below that watermark may
-  read the table. `metastore.transactions.readers` finds the open transactions that may read the
-  table.
-* No reader reads a directory that contains only aborted writes, so it is removed at once. A
-  directory is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
-* A staging directory is removed when its transaction has ended and the directory is old. On a store
-  that lists open uploads, old uploads of killed workers are aborted, too.
-* An unknown file is removed only if a user has requested it, and only if the file is old and lies
-  where no reader, table or partition needs it (`UnknownPath.is_removable`). A cleaner must have
-  found it a day before, because a file that was moved or copied may keep an old modification time.
-
-Must not access a file system or a metastore.
+the metastore's database (docs/decisions/cleaning.md). A directory is listed as aborted only if all
+its write IDs are aborted (HIVE-25502, HIVE-24481). Must not access a file system or a metastore.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -35,20 +21,28 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.maintenance import FirstSeen
 from airflow_hiveacid.format.words import age_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_hiveacid.format.records.cleaning import LeftUpload, Reader
+    from airflow_hiveacid.format.records.keeping import Tag
+    from airflow_hiveacid.format.records.maintenance import LeftUpload, Reader
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import AcidDirectory
+    from airflow_hiveacid.format.table import PartitionName
 
 
 _NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})
 _NONE: Final = WriteId(0)
+
+HORIZON: Final = "horizon "
+"""Prefix of the notes that record when each horizon of a partition was written."""
+HELD: Final = "held "
+_FREED: Final = "freed "
+"""Prefixes of two kinds of notes: a tag kept a path in the last run; a path has lost its tag."""
 
 SHORTEST_UNKNOWN_AGE_S: Final = 86400.0
 """The minimum age at which unknown files may be removed; a running job may need newer files."""
@@ -112,6 +106,23 @@ class CleaningPlan:
     waited_for: tuple[Reader, ...] = ()
     unknown: tuple[UnknownPath, ...] = ()
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths to remove."""
+        return tuple(removal.path for removal in self.remove)
+
+    def keeping(
+        self, reasons: Mapping[str, str], waited_for: Iterable[Reader] = ()
+    ) -> CleaningPlan:
+        """Return a plan that also keeps some paths, each with its reason, for more readers."""
+        kept = (replace(r, why=reasons[r.path]) for r in self.remove if r.path in reasons)
+        return replace(
+            self,
+            remove=tuple(r for r in self.remove if r.path not in reasons),
+            keep=(*self.keep, *kept),
+            waited_for=tuple(dict.fromkeys((*self.waited_for, *waited_for))),
+        )
+
 
 def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     state: AcidState,
@@ -128,17 +139,11 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CleaningPlan:
     """Return the cleaning plan for the directory of a table or partition.
 
-    Args:
-        state: the state that a new reader sees.
-        staging: the staging directories below the location.
-        seen: the notes about replacements, by directory name.
-        txns: the transactions that are open or aborted now.
-        readers: the open transactions that may read the table.
-        now_s: the time, seconds since 1970.
-        retention_s: for how many seconds a replaced directory is kept.
-        orphan_age_s: the minimum age of left-over staging directories.
-        is_insert_only: whether the table is insert-only, so that its rows have no write IDs.
-        held: paths that must be kept although no new reader needs them, each with the reason.
+    `state` is that of a new reader, and `readers` are the open transactions that may read the
+    table. `seen` has the notes about replacements, by directory name. A replaced directory is kept
+    for `retention_s` seconds, and a staging directory for `orphan_age_s`. Rows of an insert-only
+    table have no write IDs. The paths in `held` must be kept although no new reader needs them,
+    each with the reason.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -177,13 +182,13 @@ def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
 
     Hive's compactor ignores files with other names. A base does not prove that they are not needed.
     """
-    found = {
+    files = {
         d.text: (d.unread[0].file.path, d.unread[0].why)
         for d in state.obsolete_directories
         if d.unread
     }
     if not is_insert_only:
-        found |= {
+        files |= {
             f.path: (f.path, "its name is not that of an original file, such as 000000_0")
             for f in state.obsolete_originals
             if f.size_bytes and not isinstance(parse_file_name(f.name), OriginalFileName)
@@ -191,7 +196,7 @@ def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
     return {
         path: f"{file} may be data that no compaction has read: {why}. If it is not needed, move it"
         " away"
-        for path, (file, why) in found.items()
+        for path, (file, why) in files.items()
     }
 
 
@@ -225,41 +230,35 @@ def plan_unknown(
 
     The age of a file is not enough: a user may have moved an old file to its place just now, and
     the clock of the store, or of this machine, may be wrong. So a file also stays for
-    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it.
-
-    Args:
-        unknown: the unknown paths.
-        seen: the notes of when a cleaner first wanted to remove each path.
-        now_seen: the note for paths without a note; it has the present time.
-        readers: the open transactions that may read the table. No reader should need an unknown
-            file, but a reader of another program may have listed it.
-        unknown_age_s: the minimum age of a path to remove.
+    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in `seen`;
+    `now_seen` is the note for the others. No reader of ours needs an unknown file, but a reader of
+    another program may have listed it.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
-    left: list[UnknownPath] = []
+    untouched: list[UnknownPath] = []
     unseen: list[str] = []
     waited_for: dict[Reader, None] = {}
-    for one in unknown:
-        if not one.is_removable or one.age_s is None:
-            left.append(one)
+    for entry in unknown:
+        if not entry.is_removable or entry.age_s is None:
+            untouched.append(entry)
             continue
         why_not: str | None = f"changed less than {age_text(unknown_age_s)} ago"
-        if one.age_s >= unknown_age_s:
-            first_seen = seen.get(one.path, now_seen)
-            if one.path not in seen:
-                unseen.append(one.path)
+        if entry.age_s >= unknown_age_s:
+            first_seen = seen.get(entry.path, now_seen)
+            if entry.path not in seen:
+                unseen.append(entry.path)
             why_not = waits_for(first_seen, readers, now_seen.at_s, SHORTEST_UNKNOWN_AGE_S)
             waited_for |= dict.fromkeys(readers_before(first_seen, readers))
-        why = why_not or f"unknown, and not changed for {age_text(one.age_s)}: {one.why}"
-        item = Removal(path=one.path, why=why, size_bytes=one.size_bytes)
+        why = why_not or f"unknown, and not changed for {age_text(entry.age_s)}: {entry.why}"
+        item = Removal(path=entry.path, why=why, size_bytes=entry.size_bytes)
         (keep if why_not else remove).append(item)
     return CleaningPlan(
         remove=tuple(remove),
         keep=tuple(keep),
         unseen=tuple(unseen),
         waited_for=tuple(waited_for),
-        unknown=tuple(left),
+        unknown=tuple(untouched),
     )
 
 
@@ -273,17 +272,11 @@ def plan_uploads(
 ) -> tuple[tuple[LeftUpload, Removal], ...]:
     """Return the open uploads to abort: old uploads whose writer is known to have ended.
 
-    The function ignores an upload without a write ID or transaction ID in its path, because this
-    provider did not start the upload.
-
-    Args:
-        uploads: the open uploads, listed before `txns` and `write_ids` were read.
-        txns: the transactions that are open or aborted now.
-        write_ids: the write IDs of the table that are open or aborted now.
-        now_s: the time, seconds since 1970.
-        orphan_age_s: the minimum age of an upload to abort.
+    The uploads were listed before `txns` and `write_ids` were read. The function ignores an upload
+    without a write ID or transaction ID in its path, because this provider did not start the
+    upload.
     """
-    found = []
+    removals = []
     for upload in uploads:
         owner = next(filter(None, map(_owner_of, upload.path.split("/"))), None)
         if owner is None or now_s - upload.begun_s < orphan_age_s:
@@ -297,8 +290,8 @@ def plan_uploads(
         )
         if not is_open:
             why = "an upload that a dead worker left open"
-            found.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
-    return tuple(found)
+            removals.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
+    return tuple(removals)
 
 
 def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
@@ -325,7 +318,7 @@ def replaced(state: AcidState) -> list[tuple[str, int, str]]:
         key=lambda d: (d.high, d is not state.base),
     )
     newest = state.base.text if state.base else ""
-    found = [
+    directories = [
         (
             d.text,
             d.size_bytes,
@@ -334,7 +327,7 @@ def replaced(state: AcidState) -> list[tuple[str, int, str]]:
         for d in state.obsolete_directories
     ]
     first = bases[0].text if bases else ""
-    return [*found, *((f.path, f.size_bytes, first) for f in state.obsolete_originals)]
+    return [*directories, *((f.path, f.size_bytes, first) for f in state.obsolete_originals)]
 
 
 def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
@@ -353,6 +346,60 @@ def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
     return name.high if isinstance(name, DeltaName) and is_insert_only else WriteId(0)
 
 
+def held_by_tags(tags: Iterable[Tag], partition: PartitionName, now_s: float) -> dict[str, str]:
+    """Return the paths of a partition that are kept for tags, with the reason for each."""
+    reasons: dict[str, str] = {}
+    for tag in tags:
+        root = tag.root(partition)
+        if root is not None and not tag.has_expired(now_s):
+            reasons |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
+    return reasons
+
+
+def held_or_read(
+    state: AcidState,
+    held: Mapping[str, str],
+    seen: dict[str, FirstSeen],
+    readers: Sequence[Reader],
+    note: FirstSeen,
+) -> dict[str, str]:
+    """Return the replaced paths that a current or recent tag needs, with a reason for each.
+
+    As long as a tag exists, a transaction that reads the tag's version may begin, even if the
+    version's files were replaced long ago, or if the version is older than the horizon. So a path
+    without its tag is kept until all transactions have ended that were open when a cleaner first
+    noticed the missing tag. `readers` were requested after the tags were read. The notes of the
+    partition, `seen`, are updated.
+    """
+    reasons: dict[str, str] = {}
+    for path, _, _ in replaced(state):
+        was_held, freed = f"{HELD}{path}", f"{_FREED}{path}"
+        if path in held:
+            reasons[path] = held[path]
+            seen[was_held] = note
+            seen.pop(freed, None)
+            continue
+        if seen.pop(was_held, None) is not None:
+            seen[freed] = note
+        since = seen.get(freed)
+        why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
+        if why_not is not None:
+            reasons[path] = why_not
+    return reasons
+
+
+def still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
+    """Return the notes on paths that are replaced but not yet removed."""
+    replacements = replaced(left)
+    names = {replacement for _, _, replacement in replacements}
+    names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (HELD, _FREED)}
+    return {
+        name: note
+        for name, note in seen.items()
+        if name in names or (replacements and name.startswith(HORIZON))
+    }
+
+
 def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, ...]:
     """Return the readers that may have begun before a cleaner first saw a replacement."""
     return tuple(reader for reader in readers if reader.txn_id <= seen.high_watermark)
@@ -363,16 +410,12 @@ def waits_for(
 ) -> str | None:
     """Return why a replaced directory must be kept for now, or None if it can be removed.
 
-    Args:
-        seen: the note of when a cleaner first saw the replacement.
-        readers: open transactions that may read the table, sorted by ID.
-        now_s: the time.
-        retention_s: the minimum time for which a replaced directory is kept.
+    `seen` is the note of when a cleaner first saw the replacement. The readers are sorted by ID.
     """
-    before = readers_before(seen, readers)
-    if before:
-        others = f"; and {len(before) - 1} more" if len(before) > 1 else ""
-        return f"{before[0]}{others}"
+    earlier_readers = readers_before(seen, readers)
+    if earlier_readers:
+        count_text = f"; and {len(earlier_readers) - 1} more" if len(earlier_readers) > 1 else ""
+        return f"{earlier_readers[0]}{count_text}"
     age = now_s - seen.at_s
     if age < retention_s:
         return f"kept for {age_text(retention_s)}, of which {age_text(retention_s - age)} remain"

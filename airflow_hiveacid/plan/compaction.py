@@ -1,13 +1,9 @@
 """Decides whether to compact a partition, and chooses the kind, the inputs and the outputs.
 
-Takes a policy, and the ACID state of one directory under the compactor's write ID list. Returns a
-`CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
-
-The rules are those of Hive's classes Initiator and Worker, with two differences. First, a count
-threshold is inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete
-result of a compaction. For example, one rename cannot publish two directories, so a result of two
-directories needs a `_v` suffix. On a store without renames, a result of several files becomes
-visible file by file (see docs/decisions/compaction.md).
+Takes a policy, and the ACID state of one directory under the compactor's write ID list. The rules
+are those of Hive's classes Initiator and Worker, with two differences. First, a count threshold is
+inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete result of a
+compaction (see docs/decisions/compaction.md).
 """
 
 from __future__ import annotations
@@ -144,8 +140,8 @@ class CompactionPlan:
                 is_delete=is_delete,
                 visibility_txn_id=visibility_txn_id,
             )
-            for is_delete, wanted in ((True, self.has_deletes), (False, self.has_inserts))
-            if wanted
+            for is_delete, is_needed in ((True, self.has_deletes), (False, self.has_inserts))
+            if is_needed
         )
 
 
@@ -182,17 +178,11 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CompactionPlan | NoCompaction:
     """Return the plan for a compaction of one directory, or the reason not to compact it.
 
-    Args:
-        state: the state that a compactor sees; its high watermark is below all open write IDs.
-        choice: what was requested; AUTO applies the thresholds. QUEUED is no answer here: the
-            request in the queue says MINOR or MAJOR.
-        policy: the thresholds.
-        can_hide_until_commit: whether results may have a `_v` suffix. The suffix needs a Hive 4
-            metastore, and readers that understand the suffix (`only_hive_4_reads`).
-        kind: the kind of the table.
-        appears: how the result becomes visible on the table's store.
-        health: the measurements of `state` that AUTO compares with the thresholds; by default those
-            that need neither a clock nor the contents of files.
+    The high watermark of `state` is below all open write IDs. QUEUED is no choice here: the request
+    in the queue says MINOR or MAJOR. With `can_hide_until_commit`, results may have a `_v` suffix,
+    which needs a Hive 4 metastore and readers that understand it (`only_hive_4_reads`). `appears`
+    is how the result becomes visible on the table's store. AUTO compares `health` with the
+    thresholds; by default, it measures what needs neither a clock nor the contents of files.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -223,7 +213,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
             else 0
         ),
     )
-    files = (*(file for one in plan.inputs for file in one.files), *plan.read.originals)
+    files = (*(file for directory in plan.inputs for file in directory.files), *plan.read.originals)
     results = {result_of(file.name) for file in files}
     if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(results) > 1:
         why_not = f"{why}; not done: {seen_by_halves(plan, len(results))}"
@@ -233,11 +223,11 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 
 def seen_by_halves(plan: CompactionPlan, files: int) -> str:
     """Return why a store without atomic renames rules out a result of several files."""
-    what = f"its result of {files} files would appear file by file on this store"
+    result_text = f"its result of {files} files would appear file by file on this store"
     if plan.appears is Appearance.FILE_BY_FILE:
-        return f"{what}, and a metastore of Hive 3.1 cannot hide them until the commit"
+        return f"{result_text}, and a metastore of Hive 3.1 cannot hide them until the commit"
     return (
-        f"{what}, and Trino could read some of them"
+        f"{result_text}, and Trino could read some of them"
         f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
     )
 
@@ -263,13 +253,9 @@ def replacing_base(
 ) -> BaseName | None:
     """Return a base with a higher write ID that replaces a compaction's whole result, or None.
 
-    Args:
-        plan: the compaction.
-        present: the names of the existing directories.
-        write_ids: the table's write IDs that are committed now.
-        txns: open and aborted transactions now.
+    `present` are the names of the existing directories; `write_ids` and `txns` are those of now.
     """
-    found = [
+    bases = [
         name
         for text in present
         if isinstance(name := parse_directory_name(text), BaseName)
@@ -277,7 +263,7 @@ def replacing_base(
         and write_ids.is_visible(name.write_id)
         and (name.visibility_txn_id is None or txns.is_visible(name.visibility_txn_id))
     ]
-    return max(found, key=lambda name: name.write_id, default=None)
+    return max(bases, key=lambda name: name.write_id, default=None)
 
 
 def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
@@ -287,20 +273,16 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     delta of the second compactor has a higher write ID than this base, readers read both, and see
     the common rows twice. The base may be removed only if all its inputs still exist, because
     otherwise it may contain the only copy of a row.
-
-    Args:
-        plan: the plan of the aborted compaction.
-        present: the current ACID state of the directory.
     """
     if not plan.is_major or plan.state.originals:
         return False
-    others = [name for name in present if name != BaseName(write_id=plan.high)]
-    deltas = [name for name in others if isinstance(name, DeltaName)]
+    neighbours = [name for name in present if name != BaseName(write_id=plan.high)]
+    deltas = [name for name in neighbours if isinstance(name, DeltaName)]
 
     def is_in_place(name: BaseName | DeltaName) -> bool:
-        return name in others or any(d.holds(name) for d in deltas)
+        return name in neighbours or any(d.holds(name) for d in deltas)
 
-    return bool(read_beside(plan, others)) and all(is_in_place(d.name) for d in plan.inputs)
+    return bool(read_beside(plan, neighbours)) and all(is_in_place(d.name) for d in plan.inputs)
 
 
 def _kind(

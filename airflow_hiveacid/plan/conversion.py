@@ -1,14 +1,9 @@
 """Decides whether a table can be converted, and which of its files are moved.
 
 Takes a table's definition and its directory listings. Returns the parameters to change and the
-files to move, or the reason why the conversion is not possible.
-
-To make a flat table full ACID, only its parameters are changed. The table's files stay in place,
-and readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat
-table insert-only, its files are moved into the delta of one write. To make an insert-only table
-flat, all visible files are moved out of its base and deltas. A full-ACID table cannot become flat
-in place, because its files contain row IDs, and because the metastore refuses to remove its
-parameters. So a flat copy replaces the table.
+files to move, or the reason why the conversion is not possible. In a flat table that becomes full
+ACID, files stay in place as original files, as in Hive's class OrcRawRecordMerger. See
+docs/decisions/conversion.md.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
     stays_below,
 )
-from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
@@ -104,8 +99,8 @@ def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
     if table.kind is not TransactionalKind.NONE:
         remedy = "make it flat first" if to is ConversionTarget.INSERT_ONLY else _NEW_TABLE
         return f"it is {table.kind.value}; {remedy}"
-    given = {name: value.lower() for name, value in table.parameters.items()}
-    if given.get(_EXTERNAL) == "true" and given.get(_TRANSLATED) != "true":
+    parameters = {name: value.lower() for name, value in table.parameters.items()}
+    if parameters.get(_EXTERNAL) == "true" and parameters.get(_TRANSLATED) != "true":
         return (
             "it is external: other programs may write its files, and DROP TABLE keeps them; if you"
             " intend neither, use ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
@@ -134,15 +129,15 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
     if to is ConversionTarget.FLAT:
         return {_TRANSACTIONAL: None, _PROPERTIES: None}
     is_full = to is ConversionTarget.FULL_ACID
-    found: dict[str, str | None] = {
+    parameters: dict[str, str | None] = {
         _TRANSACTIONAL: "true",
         _PROPERTIES: "default" if is_full else "insert_only",
     }
     if COPY_OF in table.parameters:
-        found[COPY_OF] = None
+        parameters[COPY_OF] = None
     if _EXTERNAL in table.parameters:
-        found |= {_EXTERNAL: "FALSE", _TRANSLATED: None, _PURGED: None}
-    return found
+        parameters |= {_EXTERNAL: "FALSE", _TRANSLATED: None, _PURGED: None}
+    return parameters
 
 
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
@@ -209,14 +204,14 @@ def moves_out(state: AcidState) -> list[Move]:
     that a file already has is skipped. A file keeps its suffix, because readers need the suffix to
     decompress text files.
     """
-    taken = {file.path for file in state.originals}
+    paths = {file.path for file in state.originals}
     moves: list[Move] = []
     number = 0
     for directory in state.live:
         for file in directory.files:
-            while (target := f"{_name(number)}{_suffix(file.name)}") in taken:
+            while (target := f"{_name(number)}{_suffix(file.name)}") in paths:
                 number += 1
-            taken.add(target)
+            paths.add(target)
             moves.append(Move(location=state.location, source=file.path, target=target))
             number += 1
     return moves
@@ -251,20 +246,14 @@ def why_not_noted(
     """Return why no conversion of a table can have noted this; None if one can.
 
     Other programs may write into a table's directory. So a note must not lead to the files of
-    another table, nor to other names or parameters than those that a conversion uses.
-
-    Args:
-        moves: the noted moves of files.
-        emptied: the noted moves of directories.
-        undo: the noted parameters.
-        write_id: the noted write ID.
-        locations: the locations of the table's partitions.
+    another table, nor to other names or parameters than those that a conversion uses. `locations`
+    are those of the table's partitions.
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"
-    known = {location.rstrip("/") for location in locations}
+    roots = {location.rstrip("/") for location in locations}
     for move in (*moves, *emptied):
-        if move.location.rstrip("/") not in known:
+        if move.location.rstrip("/") not in roots:
             return f"{move.location} is not a location of the table"
     inner = None
     if write_id is not None:
@@ -360,9 +349,9 @@ def outcome_of(  # noqa: PLR0913 - what there is to say
     txn_id: int | None = None,
 ) -> ConversionOutcome:
     """Return a `ConversionOutcome` for a table; `before` is the table's current kind."""
-    before = next(target.value for target, kind in KINDS.items() if kind is table.kind)
+    old_kind = next(target.value for target, kind in KINDS.items() if kind is table.kind)
     return ConversionOutcome(
-        before=before,
+        before=old_kind,
         after=to.value,
         done=done,
         steps=tuple(steps),

@@ -1,10 +1,8 @@
 """The rule that decides when to repeat the event for a table that needs compaction.
 
-A table that has reached a threshold stays above it until a compaction commits, perhaps for hours.
-So the rule needs the time of the last event. If a table has many writers, it may reach the
-threshold again before a compaction ends. In this case, no poll sees the table below the threshold.
-So the rule also needs to know whether a compaction has ended. Input is the last event and the
-current state of the table. Output is a decision.
+A table stays above a threshold until a compaction commits, so the rule needs the time of the last
+event. A table with many writers may reach the threshold again before a compaction ends, so that no
+poll sees the table below it. So the rule also needs to know whether a compaction has ended.
 
 Example:
     >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)

@@ -7,7 +7,7 @@ committed at the given time, or the writes whose commit time is too uncertain. T
 * for each commit by this provider, a time before the commit and a time after the commit;
 * for a snapshot, a time before it, a time after it, and its committed and open write IDs
   (`Sighting`);
-* for an allocated write ID, a time before the allocation of this and all higher IDs (`Given`);
+* for an allocated write ID, a time before the allocation of this and all higher IDs (`Allocation`);
 * for each commit in the server's event log, the commit time, with an error of at most a minute.
 
 Must not know where these facts are stored.
@@ -17,7 +17,7 @@ Example:
     >>> known = Knowledge(
     ...     commits={WriteId(1): TimeBounds(after_s=10.0, by_s=11.0)},
     ...     sightings=(Sighting(write_ids=now, after_s=50.0, by_s=51.0),),
-    ...     given=(Given(write_id=WriteId(3), after_s=20.0),),
+    ...     allocations=(Allocation(write_id=WriteId(3), after_s=20.0),),
     ... )
     >>> found = known.at(15.0, now)
     >>> sorted(found.inside), sorted(found.outside), sorted(found.doubtful)
@@ -75,7 +75,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Allocation:
     """A time at which a write ID, and all higher write IDs, were not yet allocated."""
 
     write_id: WriteId
@@ -83,7 +83,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class CommitGroups:
     """The committed writes in three groups: before a given time, after it, and doubtful.
 
     `inside` may omit write IDs that are committed in a snapshot from before the given time.
@@ -108,7 +108,7 @@ class Knowledge:
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
     sightings: tuple[Sighting, ...] = ()
-    given: tuple[Given, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     born_s: float | None = None
 
     @classmethod
@@ -126,8 +126,8 @@ class Knowledge:
                 for note in notes
                 if note.seen
             ),
-            given=tuple(
-                Given(write_id=note.write_id, after_s=note.opened_s)
+            allocations=tuple(
+                Allocation(write_id=note.write_id, after_s=note.opened_s)
                 for note in notes
                 if note.opened_s is not None
             ),
@@ -137,11 +137,9 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        A commit before the table's creation also contradicts the facts: the commit is from an
-        earlier table of this name, which was dropped without an entry in the log.
-
-        Args:
-            times: the commit times in the log, in whole seconds since 1970.
+        The times are whole seconds since 1970. A commit before the table's creation also
+        contradicts the facts: the commit is from an earlier table of this name, which was dropped
+        without an entry in the log.
         """
         learned = {
             write_id: TimeBounds(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
@@ -150,11 +148,11 @@ class Knowledge:
         if any(self.born_s is not None and (b.by_s or 0.0) < self.born_s for b in learned.values()):
             return self
         if not all(
-            known.within(self.of_commit(write_id)).is_one for write_id, known in learned.items()
+            bounds.within(self.of_commit(write_id)).is_one for write_id, bounds in learned.items()
         ):
             return self
-        for write_id, known in learned.items():
-            learned[write_id] = known.within(self.commits.get(write_id, TimeBounds()))
+        for write_id, bounds in learned.items():
+            learned[write_id] = bounds.within(self.commits.get(write_id, TimeBounds()))
         return replace(self, commits={**self.commits, **learned})
 
     @property
@@ -165,20 +163,20 @@ class Knowledge:
     def of_commit(self, write_id: WriteId) -> TimeBounds:
         """Return the earliest and the latest possible time of a commit."""
         looks, earliest_s = self._looks
-        at, by_s = bisect_left(looks, write_id, key=_high_watermark), math.inf
+        index, by_s = bisect_left(looks, write_id, key=_high_watermark), math.inf
         # Sightings are stored in almost chronological order. So the search ends soon after the
         # first sighting that has the write ID.
-        while at < len(looks) and earliest_s[at] < by_s:
-            if looks[at].write_ids.is_visible(write_id):
-                by_s = min(by_s, looks[at].by_s)
-            at += 1
-        numbers, given_s = self._given_after
-        found = self.commits.get(write_id, TimeBounds())
+        while index < len(looks) and earliest_s[index] < by_s:
+            if looks[index].write_ids.is_visible(write_id):
+                by_s = min(by_s, looks[index].by_s)
+            index += 1
+        numbers, allocated_s = self._allocated_after
+        bounds = self.commits.get(write_id, TimeBounds())
         if by_s < math.inf:
-            found = found.within(TimeBounds(by_s=by_s))
-        found = found.within(TimeBounds(after_s=self._open_after.get(write_id)))
-        before = bisect_right(numbers, write_id)
-        return found.within(TimeBounds(after_s=given_s[before - 1])) if before else found
+            bounds = bounds.within(TimeBounds(by_s=by_s))
+        bounds = bounds.within(TimeBounds(after_s=self._open_after.get(write_id)))
+        position = bisect_right(numbers, write_id)
+        return bounds.within(TimeBounds(after_s=allocated_s[position - 1])) if position else bounds
 
     @cached_property
     def _looks(self) -> tuple[list[Sighting], list[float]]:
@@ -193,54 +191,55 @@ class Knowledge:
     @cached_property
     def _open_after(self) -> Mapping[WriteId, float]:
         """For each write ID, the last time at which it was known to be open."""
-        found: dict[WriteId, float] = {}
+        open_until: dict[WriteId, float] = {}
         for sighting in self.sightings:
             for write_id in sighting.write_ids.open:
-                found[write_id] = max(sighting.after_s, found.get(write_id, sighting.after_s))
-        return found
+                open_until[write_id] = max(
+                    sighting.after_s, open_until.get(write_id, sighting.after_s)
+                )
+        return open_until
 
     @cached_property
-    def _given_after(self) -> tuple[list[WriteId], list[float]]:
+    def _allocated_after(self) -> tuple[list[WriteId], list[float]]:
         """Ascending write IDs, each with a time before its own and all higher allocations."""
-        given = sorted(self.given, key=lambda g: g.write_id)
-        return [g.write_id for g in given], [*accumulate((g.after_s for g in given), max)]
+        allocations = sorted(self.allocations, key=lambda g: g.write_id)
+        return [g.write_id for g in allocations], [
+            *accumulate((g.after_s for g in allocations), max)
+        ]
 
-    def at(self, at_s: float, now: ValidWriteIdList) -> Members:
+    def at(self, at_s: float, now: ValidWriteIdList) -> CommitGroups:
         """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
         A write is also doubtful if notes about it contradict each other. Notes contradict each
-        other if a clock was set back, and so reached the given time twice.
-
-        Args:
-            at_s: the given time, in seconds since 1970.
-            now: the current write IDs, read at or after the given time.
+        other if a clock was set back, and so reached the given time twice. `now` was read at or
+        after that time.
         """
         earlier = [s for s in self.sightings if s.by_s <= at_s]
         later = [s for s in self.sightings if s.after_s > at_s]
         # A write ID that was allocated after `at_s` cannot have been committed before `at_s`.
-        too_late = min((g.write_id for g in self.given if g.after_s > at_s), default=None)
+        too_late = min((g.write_id for g in self.allocations if g.after_s > at_s), default=None)
         open_later = frozenset(w for s in later for w in s.write_ids.open)
         noted_later = frozenset(
             w for w, b in self.commits.items() if b.after_s is not None and b.after_s > at_s
         )
         last = max(earlier, key=lambda s: s.write_ids.high_watermark, default=None)
-        seen = None if last is None else last.write_ids
+        last_list = None if last is None else last.write_ids
         inside, outside, doubtful = set[WriteId](), set[WriteId](), set[WriteId]()
         # A write ID that is committed in an earlier snapshot belongs to `inside`, if no other fact
         # contradicts this.
         contradicted = {*open_later, *noted_later}
-        if too_late is not None and seen is not None:
-            contradicted |= {WriteId(w) for w in range(too_late, seen.high_watermark + 1)}
+        if too_late is not None and last_list is not None:
+            contradicted |= {WriteId(w) for w in range(too_late, last_list.high_watermark + 1)}
         set_back = self._set_back_around(at_s)
         contradicted |= set_back
-        first = WriteId(1) if seen is not None else self._first_fact(now)
-        undecided = _undecided(now, seen, first)
+        first = WriteId(1) if last_list is not None else self._first_fact(now)
+        undecided = _undecided(now, last_list, first)
         candidates = {*undecided, *(w for w in contradicted if now.is_visible(w))}
         for write_id in candidates:
-            known = self.commits.get(write_id, TimeBounds())
-            is_inside = (known.by_s is not None and known.by_s <= at_s) or (
-                seen is not None
-                and write_id <= seen.high_watermark
+            bounds = self.commits.get(write_id, TimeBounds())
+            is_inside = (bounds.by_s is not None and bounds.by_s <= at_s) or (
+                last_list is not None
+                and write_id <= last_list.high_watermark
                 and any(s.write_ids.is_visible(write_id) for s in earlier)
             )
             is_outside = (
@@ -252,7 +251,7 @@ class Knowledge:
                 doubtful.add(write_id)
             else:
                 (inside if is_inside else outside).add(write_id)
-        return Members(
+        return CommitGroups(
             inside=frozenset(inside),
             outside=frozenset(outside),
             doubtful=frozenset(doubtful),
@@ -264,14 +263,14 @@ class Knowledge:
 
         If there is no such write ID, the result is the write ID after the last one.
         """
-        named = (
+        write_ids = (
             self.commits,
-            (g.write_id for g in self.given),
+            (g.write_id for g in self.allocations),
             *(s.write_ids.open for s in self.sightings),
             now.open,
             now.aborted,
         )
-        return min(chain(*named), default=WriteId(now.high_watermark + 1))
+        return min(chain(*write_ids), default=WriteId(now.high_watermark + 1))
 
     def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
         """Return the writes during which a clock was set back past the given time.
@@ -282,41 +281,37 @@ class Knowledge:
         with the times of later transactions.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
-        found, earliest_s, at = set[WriteId](), math.inf, 0
-        for given in sorted(self.given, key=lambda g: g.write_id, reverse=True):
-            while at < len(looks) and looks[at].write_ids.high_watermark >= given.write_id:
-                earliest_s = min(earliest_s, looks[at].by_s)
-                at += 1
-            ended_s = self.commits.get(given.write_id, TimeBounds()).by_s
-            if earliest_s < given.after_s and earliest_s <= at_s <= (ended_s or given.after_s):
-                found.add(given.write_id)
-        return frozenset(found)
+        write_ids, earliest_s, index = set[WriteId](), math.inf, 0
+        for allocation in sorted(self.allocations, key=lambda g: g.write_id, reverse=True):
+            while (
+                index < len(looks) and looks[index].write_ids.high_watermark >= allocation.write_id
+            ):
+                earliest_s = min(earliest_s, looks[index].by_s)
+                index += 1
+            ended_s = self.commits.get(allocation.write_id, TimeBounds()).by_s
+            if earliest_s < allocation.after_s and earliest_s <= at_s <= (
+                ended_s or allocation.after_s
+            ):
+                write_ids.add(allocation.write_id)
+        return frozenset(write_ids)
 
     def unlisted(self, at_s: float, now: ValidWriteIdList) -> tuple[WriteId, ...]:
         """Return known commits that `now` omits and that may have happened before a given time.
 
         The list of a metastore may temporarily end too early, at an open or aborted write ID
         (docs/decisions/reading.md).
-
-        Args:
-            at_s: the given time, in seconds since 1970.
-            now: the write ID list that the metastore returns now.
         """
         if now.is_visible(now.high_watermark):
             return ()
         first = WriteId(now.high_watermark + 1)
-        found = {w for w in self.commits if w >= first}
-        for seen in (s.write_ids for s in self.sightings):
-            found |= {w for w in _up_to(first, seen.high_watermark) if seen.is_visible(w)}
-        known = ((w, self.of_commit(w).after_s) for w in sorted(found))
-        return tuple(w for w, after_s in known if after_s is None or after_s <= at_s)
+        write_ids = {w for w in self.commits if w >= first}
+        for listed in (s.write_ids for s in self.sightings):
+            write_ids |= {w for w in _up_to(first, listed.high_watermark) if listed.is_visible(w)}
+        bounds = ((w, self.of_commit(w).after_s) for w in sorted(write_ids))
+        return tuple(w for w, after_s in bounds if after_s is None or after_s <= at_s)
 
     def is_ahead_of(self, taken_s: float) -> bool:
-        """Return true if a note has a later time than the metastore's clock has now.
-
-        Args:
-            taken_s: the metastore's time shortly before the notes were read.
-        """
+        """Return true if a note has a later time than the metastore's clock shortly before."""
         times = [b.after_s for b in self.commits.values() if b.after_s is not None]
         times += [s.after_s for s in self.sightings]
         return max(times, default=taken_s) > taken_s + _LONGEST_LOOK_S
@@ -327,12 +322,8 @@ def as_of_time(
 ) -> ValidWriteIdList:
     """Return the write IDs of a table as of a given time.
 
-    Args:
-        now: the table's current write IDs.
-        at: the given time.
-        known: the known facts about the commits.
-        taken_s: the metastore's time, from before `now` was read; None if the metastore does not
-            report its time.
+    `taken_s` is the metastore's time, from before `now` was read; None if the metastore does not
+    report its time.
 
     Raises:
         VersionNotYetError: the time is slightly later than `taken_s`, perhaps because clocks
@@ -379,9 +370,9 @@ def as_of_time(
             before=end,
             after=max(unlisted),
         )
-    found = known.at(at_s, now)
-    is_early = known.born_s is not None and at_s < known.born_s and not found.inside
-    first = min([*found.unknown[:1], *found.doubtful], default=None)
+    members = known.at(at_s, now)
+    is_early = known.born_s is not None and at_s < known.born_s and not members.inside
+    first = min([*members.unknown[:1], *members.doubtful], default=None)
     if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
         raise VersionUnknownError(
             table=table,
@@ -392,14 +383,14 @@ def as_of_time(
         raise VersionDoubtfulError(
             table=table,
             when=at.isoformat(),
-            doubtful=tuple(_doubts(found, known)),
-            before=min([first, *found.outside]) - 1,
-            after=max([*found.unknown[-1:], *found.doubtful, *found.inside]),
+            doubtful=tuple(_doubts(members, known)),
+            before=min([first, *members.outside]) - 1,
+            after=max([*members.unknown[-1:], *members.doubtful, *members.inside]),
         )
-    return as_of_set(now, found.outside)
+    return as_of_set(now, members.outside)
 
 
-def _doubts(found: Members, known: Knowledge) -> Iterator[str]:
+def _doubts(found: CommitGroups, known: Knowledge) -> Iterator[str]:
     """Describe the doubtful writes."""
     few = found.unknown
     if len(few) > _MOST_NAMED:
@@ -437,8 +428,8 @@ def _undecided(
     if seen is None:
         candidates: Iterable[int] = range(first, now.high_watermark + 1)
     else:
-        above = range(seen.high_watermark + 1, now.high_watermark + 1)
-        candidates = (*seen.open, *seen.aborted, *above)
+        later_numbers = range(seen.high_watermark + 1, now.high_watermark + 1)
+        candidates = (*seen.open, *seen.aborted, *later_numbers)
     for number in candidates:
         write_id = WriteId(number)
         if now.is_visible(write_id):

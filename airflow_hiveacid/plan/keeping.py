@@ -38,27 +38,19 @@ _DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.I
 
 
 def readable_for(parameters: Mapping[str, str]) -> float | None:
-    """Return the seconds for which past versions stay readable; None if the parameter is not set.
-
-    Raises:
-        ConfigurationError: the value is not a duration.
-    """
+    """Return the seconds for which past versions stay readable; None without the parameter."""
     text = parameters.get(READABLE_FOR)
     return None if text is None else duration(text, f"table parameter {READABLE_FOR}")
 
 
 def duration(text: str, what: str) -> float:
-    """Convert a duration such as `7 days` to seconds; a year has 366 days.
-
-    Raises:
-        ConfigurationError: the value is not a duration.
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    """Convert a duration such as `7 days` to seconds; a year has 366 days."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise ConfigurationError(
             f"{what}: {text!r} is not a duration; write 36 hours, 7 days or 2 years"
         )
-    return float(found[1]) * _UNITS[found[2].lower()]
+    return float(match[1]) * _UNITS[match[2].lower()]
 
 
 def kept_parameters(generation: MetastoreGeneration) -> dict[str, str]:
@@ -66,10 +58,10 @@ def kept_parameters(generation: MetastoreGeneration) -> dict[str, str]:
 
     Hive 3.1 has no parameter that stops its cleaner, but that cleaner runs only after compactions.
     """
-    found = {NO_AUTO_COMPACTION: "true"}
+    parameters = {NO_AUTO_COMPACTION: "true"}
     if generation is not MetastoreGeneration.V3:
-        found[NO_CLEANUP] = "true"
-    return found
+        parameters[NO_CLEANUP] = "true"
+    return parameters
 
 
 def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration) -> bool:

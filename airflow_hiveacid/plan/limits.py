@@ -1,8 +1,7 @@
 """Limits of a table's health, and the rule for when a table or partition reaches a limit.
 
 Input is the measurements of a table and limits. Output is each limit that is reached, with the
-partition and the measured value. Sensors and compaction share the rule for deltas, which is in
-`plan.thresholds`.
+partition and the measured value. The rule is that of compaction, in `plan.thresholds`.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", partition="month=1", small_files=120)
@@ -15,24 +14,22 @@ Example:
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
-    CompactionPolicy,
     Exceeded,
     TableHealth,
     Threshold,
     check_delta_ratio,
-    exceeded,
+    of_deltas,
+    reached,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.plan.thresholds import Scalar
-
+    from airflow_hiveacid.plan.thresholds import Measured, Scalar
 
 LIMITS: Final = (
     Threshold.DELTA_COUNT,
@@ -77,7 +74,7 @@ class HealthLimits:
                 raise ConfigurationError(f"{field.name} must be above 0, found {value}")
         if self.delta_ratio is not None:
             check_delta_ratio(self.delta_ratio)
-        if all(self.of(threshold) is None for threshold in LIMITS):
+        if not self.by_threshold:
             names = ", ".join(threshold.value for threshold in LIMITS)
             raise ConfigurationError(f"no limit is given; give at least one of {names}")
 
@@ -86,16 +83,10 @@ class HealthLimits:
         return asdict(self)
 
     @property
-    def deltas(self) -> CompactionPolicy:
-        """The limits of the deltas."""
-        return CompactionPolicy(
-            delta_count=self.delta_count, delta_ratio=self.delta_ratio, also_when={}
-        )
-
-    def of(self, threshold: Threshold) -> float | None:
-        """Return one limit, or None if it is not given."""
-        limit: float | None = getattr(self, threshold.value)
-        return limit
+    def by_threshold(self) -> dict[Threshold, float]:
+        """The limits that are not None."""
+        limits = ((threshold, getattr(self, threshold.value)) for threshold in LIMITS)
+        return {threshold: limit for threshold, limit in limits if limit is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,48 +123,40 @@ class TableMeasures:
 
     def reached(self, limits: HealthLimits) -> tuple[ReachedLimit, ...]:
         """Return the limits that are reached, sorted by how far they are exceeded."""
-        found = [ReachedLimit(partition="", exceeded=e) for e in _reached(self._of_table, limits)]
-        for health in self.healths:
-            both = (*exceeded(health, limits.deltas), *_reached(_of_partition(health), limits))
-            found += (ReachedLimit(partition=health.partition, exceeded=e) for e in both)
-        return tuple(sorted(found, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
+        parts = [("", self._of_table)]
+        parts += [(health.partition, _of_partition(health)) for health in self.healths]
+        limits_reached = [
+            ReachedLimit(partition=partition, exceeded=limit)
+            for partition, measured in parts
+            for limit in reached(measured, limits.by_threshold, {})
+        ]
+        return tuple(sorted(limits_reached, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
 
     def highest(self, limits: HealthLimits) -> dict[str, float]:
         """Return the highest measured value for each limit; 0 if there is no value."""
-        each = [self._of_table]
-        for one in self.healths:
-            deltas = {
-                Threshold.DELTA_COUNT: one.delta_count,
-                Threshold.DELTA_RATIO: one.delta_ratio,
-            }
-            each.append({**_of_partition(one), **deltas})
-        return {
+        each = [self._of_table, *map(_of_partition, self.healths)]
+        highest = {
             threshold.value: max((values.get(threshold) or 0 for values in each), default=0)
-            for threshold in LIMITS
-            if limits.of(threshold) is not None
+            for threshold in limits.by_threshold
+        }
+        return {
+            name: float(value) if isinstance(value, Fraction) else value
+            for name, value in highest.items()
         }
 
     @property
-    def _of_table(self) -> dict[Threshold, float | None]:
+    def _of_table(self) -> dict[Threshold, Measured]:
         return {
             Threshold.ABORTED_TRANSACTIONS: self.aborted_transactions,
             Threshold.OLDEST_TRANSACTION_S: self.oldest_transaction_s,
         }
 
 
-def _of_partition(health: TableHealth) -> dict[Threshold, float | None]:
+def _of_partition(health: TableHealth) -> dict[Threshold, Measured]:
     return {
+        **of_deltas(health),
         Threshold.OBSOLETE_DIRECTORIES: health.obsolete,
         Threshold.ABORTED_DIRECTORIES: health.aborted,
         Threshold.SMALL_FILES: health.small_files,
         Threshold.DELETED_ROWS: health.deleted_rows,
     }
-
-
-def _reached(
-    measured: Mapping[Threshold, float | None], limits: HealthLimits
-) -> Iterator[Exceeded]:
-    for threshold, value in measured.items():
-        limit = limits.of(threshold)
-        if limit is not None and value is not None and value >= limit:
-            yield Exceeded(threshold=threshold, measured=value, limit=limit)

@@ -45,8 +45,6 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     """Raise an error if a table cannot be rebalanced in this order.
 
     Raises:
-        NotTransactionalError, InsertOnlyTableError, SortedTableError: the table is not full ACID,
-            or is sorted.
         UnsupportedTableError: the table is bucketed, or not stored as ORC.
         UnknownColumnError: the table has no such column, or it is a partition column.
         ConfigurationError: values of a column have no order.
@@ -106,25 +104,18 @@ class RebalancedPartition:
         order_by: Sequence[str] = (),
         partition: str = "",
     ) -> Self:
-        """Decide whether to rewrite a partition.
+        """Decide whether to rewrite a partition with these visible files, without delete files.
 
         A partition stays as it is if it has the right number of files, and all its rows are spread
         evenly over the files of a base. Each file may have 10 % more or fewer rows than the mean,
-        or one row. If an order is requested, a partition is always rewritten, because its files do
-        not show their order.
-
-        Args:
-            state: the visible directories of the partition.
-            files: the visible files, without delete files.
-            buckets: the requested number of files; None for one file for each 256 MiB.
-            order_by: the columns that determine the order of the rows.
-            partition: the partition's name; empty in a table without partitions.
+        or one row. With `order_by`, a partition is always rewritten, because its files do not show
+        their order. If `buckets` is None, there is one file for each 256 MiB.
         """
         filled = [file for file in files if file.rows]
         size = sum(file.size_bytes for file in filled)
         rows = sum(file.rows for file in filled)
-        wanted = buckets or min(MOST_FILES, max(1, -(-size // FILE_BYTES)))
-        new = min(wanted, rows)
+        file_count = buckets or min(MOST_FILES, max(1, -(-size // FILE_BYTES)))
+        new = min(file_count, rows)
         why = _why_due(state, [file.rows for file in filled], new, order_by)
         return cls(
             is_due=rows > 0 and why is not None,

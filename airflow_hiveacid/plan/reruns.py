@@ -1,8 +1,8 @@
 """Decide whether an earlier run of a job makes the current run unnecessary.
 
 A job has a key, a statement and a generation. If a user clears the job's task after a success, the
-generation increases by one. Takes the current run, and the ledger entries of committed runs from
-`storage.stores.notes.job_ledger.committed`. Returns the earlier run that makes the current run
+generation increases by one. Takes the current run, and the job's ledger entries of committed runs
+from `storage.stores.notes.job_ledger.committed`. Returns the earlier run that makes the current run
 unnecessary, or None.
 
 | earlier run, committed | present run |
@@ -27,7 +27,6 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.table import TableInfo
@@ -35,11 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The current run of a job."""
+    """The current run of a job: what the terms of its transactions do not say."""
 
-    job_key: str
     generation: int
-    attempt: AttemptId
     statement: Mapping[str, str]
     on_rerun: OnRerun = field(default=OnRerun.APPLY)
 
@@ -69,7 +66,7 @@ def earlier_run(
         is_older = last.generation < run.generation
         return None if is_older and run.on_rerun is OnRerun.APPLY else last
     if last.generation > run.generation:
-        raise FencedError(job_key=run.job_key, txn_id=txn_id, newer_txn_id=last.txn_id)
+        raise FencedError(job_key=last.job_key, txn_id=txn_id, newer_txn_id=last.txn_id)
     if last.generation == run.generation or run.on_rerun is OnRerun.SKIP:
         # If the committed statement was different, do not skip this run, because the changes of its
         # statement would be lost without an error.
@@ -77,7 +74,7 @@ def earlier_run(
         if differing and last.is_legible:
             raise StatementChangedError(
                 table=table.ref,
-                job_key=run.job_key,
+                job_key=last.job_key,
                 txn_id=last.txn_id,
                 when=last.when,
                 differing=differing,
@@ -88,7 +85,7 @@ def earlier_run(
             return None
         case OnRerun.FAIL:
             raise RerunRefusedError(
-                table=table.ref, job_key=run.job_key, txn_id=last.txn_id, when=last.when
+                table=table.ref, job_key=last.job_key, txn_id=last.txn_id, when=last.when
             )
 
 

@@ -68,20 +68,13 @@ class RestoredPartition:
         has_twins: bool = False,
         partition: str = "",
     ) -> Self:
-        """Decide how to restore a partition from its row counts.
+        """Decide how to restore a partition, by the rows to insert, to delete and to keep.
 
         A few changes are written as a delta, which is cheap and replaces no files. So the versions
         between the restored and the current version stay readable. Many changes are written as a
-        base, so that readers need not merge events.
-
-        Args:
-            come: the number of rows to insert.
-            go: the number of rows to delete.
-            stay: the number of rows that do not change.
-            is_plain: whether the rows have no row IDs, as in an insert-only table.
-            has_twins: whether several rows have equal row IDs, so that one delete event would
-                delete all of them.
-            partition: the partition's name; empty in a table without partitions.
+        base, so that readers need not merge events. A delta is not possible if the rows have no row
+        IDs (`is_plain`), or if several rows have equal row IDs, so that one delete event would
+        delete all of them (`has_twins`).
         """
         few = max(_FEW_ROWS, _FEW_SHARE * (stay + come))
         if come == go == 0 and not has_twins:
@@ -96,16 +89,14 @@ class RestoredPartition:
 def may_differ(state: AcidState, part: ChangeRange) -> bool:
     """Return true if the visible data of a root may include a write of the range.
 
-    The decision uses only directory names. If the result is False, the range did not change the
-    root's rows. A base may include any write up to its write ID. So if the range contains a write
-    ID up to that of the base, the result is True.
-
-    Args:
-        state: the root's state at the end of the range.
-        part: the range.
+    `state` is that at the end of the range. The decision uses only directory names. A base may
+    include any write up to its write ID. So if the range contains a write ID up to that of the
+    base, the result is True.
     """
 
     def first(name: object) -> WriteId:
         return name.low if isinstance(name, DeltaName) else _FIRST
 
-    return any(part.count_within(first(one.name), one.high) > 0 for one in state.live)
+    return any(
+        part.count_within(first(directory.name), directory.high) > 0 for directory in state.live
+    )

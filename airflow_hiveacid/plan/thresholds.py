@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
 
+Measured = float | Fraction | None
+"""A measured value; None if it was not measured."""
+
 SMALL_FILE_BYTES: Final = 16_000_000
 """The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 
@@ -122,6 +125,23 @@ class CompactionPolicy:
         for threshold, limit in self.also_when.items():
             check_also_when(threshold.value, limit)
 
+    @property
+    def limits(self) -> dict[Threshold, float]:
+        """The thresholds that apply; the ratio comes first, then the count."""
+        deltas = {
+            Threshold.DELTA_RATIO: self.delta_ratio,
+            Threshold.DELTA_COUNT: self.delta_count,
+        }
+        return {**{t: limit for t, limit in deltas.items() if limit is not None}, **self.also_when}
+
+    @property
+    def origins(self) -> dict[Threshold, str]:
+        """The table parameters that set thresholds."""
+        return {
+            Threshold.DELTA_RATIO: self.ratio_origin,
+            Threshold.DELTA_COUNT: self.count_origin,
+        }
+
     def __str__(self) -> str:
         parts = []
         if self.delta_count is not None:
@@ -137,21 +157,15 @@ def _by(origin: str) -> str:
 
 
 def check_delta_count(value: int) -> None:
-    """Check a threshold for the number of deltas.
-
-    Raises:
-        ConfigurationError: the value is below 1.
-    """
+    """Raise a ConfigurationError if a threshold for the number of deltas is below 1."""
     if value < 1:
         raise ConfigurationError(f"delta_count must be 1 or more, found {value}")
 
 
 def check_delta_ratio(value: float) -> None:
-    """Check a threshold for the bytes of deltas, as a fraction of the base's bytes.
+    """Raise a ConfigurationError unless a threshold for the deltas' share of bytes is in (0, 1].
 
-    Raises:
-        ConfigurationError: the value is not above 0, or is above 1. Such a value is a percentage by
-            mistake, and the table would hardly ever be compacted.
+    A value above 1 is a percentage by mistake, and the table would hardly ever be compacted.
     """
     if not value > 0:  # this form of the comparison also rejects NaN
         raise ConfigurationError(f"delta_ratio must be above 0, found {value}")
@@ -163,11 +177,9 @@ def check_delta_ratio(value: float) -> None:
 
 
 def check_also_when(name: str, limit: float) -> None:
-    """Check one of the further thresholds of a compaction.
+    """Raise a ConfigurationError if a further threshold is unknown, not above 0, or not whole.
 
-    Raises:
-        ConfigurationError: `name` is not a value of `ALSO_WHEN`, or the limit is not above 0 and
-            finite, or is not whole although the threshold is a number.
+    Only an age need not be whole.
     """
     names = [threshold.value for threshold in ALSO_WHEN]
     if name not in names:
@@ -241,13 +253,8 @@ class TableHealth:
     ) -> TableHealth:
         """Return the measurements of a directory's ACID state.
 
-        Args:
-            state: the state.
-            table: the name of the table.
-            partition: the name of the partition.
-            kind: the kind of the table.
-            small_file_bytes: a file below this size counts as small.
-            now_s: the time, in seconds since 1970; without it, no ages are measured.
+        A file below `small_file_bytes` counts as small. Without the time `now_s`, in seconds since
+        1970, no ages are measured.
         """
         base = state.base
         of_base = (*state.originals, *(base.files if base else ()))
@@ -319,9 +326,9 @@ class Exceeded:
         if self.threshold is Threshold.DELTA_RATIO:
             measured, limit = 100 * self.measured, 100 * self.limit
             return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
-        what = _measured_text(self.threshold, self.measured)
-        at = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
-        return f"{what} (threshold {at}{origin})"
+        text = _measured_text(self.threshold, self.measured)
+        limit_ = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        return f"{text} (threshold {limit_}{origin})"
 
 
 def _measured_text(threshold: Threshold, measured: float) -> str:
@@ -343,40 +350,40 @@ def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, .
     Initiator.determineCompactionType. If the ratio applied as well, the first insert into every new
     table would cause a compaction.
     """
-    ratio, count = health.delta_ratio, health.delta_count
-    found: list[Exceeded] = []
-    if policy.delta_ratio is not None and ratio is not None:
-        # Use exact arithmetic: with the float 0.1, a ratio of exactly 10 % might not reach the
-        # threshold.
-        limit_bytes = Fraction(str(policy.delta_ratio)) * health.base_bytes
-        if health.changed_bytes >= limit_bytes:
-            found.append(
-                Exceeded(
-                    threshold=Threshold.DELTA_RATIO,
-                    measured=ratio,
-                    limit=policy.delta_ratio,
-                    origin=policy.ratio_origin,
-                )
-            )
-    if policy.delta_count is not None and count >= policy.delta_count:
-        found.append(
-            Exceeded(
-                threshold=Threshold.DELTA_COUNT,
-                measured=count,
-                limit=policy.delta_count,
-                origin=policy.count_origin,
-            )
+    return reached({**of_deltas(health), **_also_measured(health)}, policy.limits, policy.origins)
+
+
+def reached(
+    measured: Mapping[Threshold, Measured],
+    limits: Mapping[Threshold, float],
+    origins: Mapping[Threshold, str],
+) -> tuple[Exceeded, ...]:
+    """Return the limits that are reached, in their order; `origins` as `Exceeded.origin`.
+
+    The arithmetic is exact: with the float 0.1, a ratio of exactly 10 % might not reach the limit.
+    """
+    return tuple(
+        Exceeded(
+            threshold=threshold,
+            measured=float(value) if isinstance(value, Fraction) else value,
+            limit=limit,
+            origin=origins.get(threshold, ""),
         )
-    measured = _also_measured(health)
-    for threshold, limit in policy.also_when.items():
-        value = measured[threshold]
-        if value is not None and value >= limit:
-            found.append(Exceeded(threshold=threshold, measured=value, limit=limit))
-    return tuple(found)
+        for threshold, limit in limits.items()
+        if (value := measured.get(threshold)) is not None and value >= Fraction(str(limit))
+    )
+
+
+def of_deltas(health: TableHealth) -> dict[Threshold, Measured]:
+    """Return the number of deltas, and their size as a fraction of the base's."""
+    base_bytes = health.base_bytes
+    return {
+        Threshold.DELTA_RATIO: Fraction(health.changed_bytes, base_bytes) if base_bytes else None,
+        Threshold.DELTA_COUNT: health.delta_count,
+    }
 
 
 def _also_measured(health: TableHealth) -> dict[Threshold, float | None]:
-    """Return the values that are compared with `CompactionPolicy.also_when`."""
     return {
         Threshold.ABORTED_TRANSACTIONS: health.aborted_writes,
         Threshold.OLDEST_ABORTED_S: health.oldest_aborted_s,
@@ -413,25 +420,25 @@ def decide(health: TableHealth, policy: CompactionPolicy) -> tuple[bool | None, 
     major compaction, because a minor compaction would leave the deletes, the range of aborted
     writes or a new delta, and the threshold would be reached again.
     """
-    reached = exceeded(health, policy)
-    why = " and ".join(str(e) for e in reached)
-    if not reached:
+    causes = exceeded(health, policy)
+    why = " and ".join(map(str, causes))
+    if not causes:
         return None, _below(health, policy)
-    if not all(_is_minor_enough(e, health) for e in reached):
+    if not all(_is_minor_enough(cause, health) for cause in causes):
         return True, why
     if not health.base_bytes:
         return True, f"{why} and no base"
     return False, why
 
 
-def _is_minor_enough(reached: Exceeded, health: TableHealth) -> bool:
-    match reached.threshold:
+def _is_minor_enough(cause: Exceeded, health: TableHealth) -> bool:
+    match cause.threshold:
         case Threshold.DELTA_COUNT:
             return True
         case Threshold.SMALL_FILES:
             # A minor compaction joins directories, so one delta stays as it is.
             is_possible = max(health.deltas, health.delete_deltas) > 1
-            return is_possible and health.mergeable_delta_files >= reached.limit
+            return is_possible and health.mergeable_delta_files >= cause.limit
         case _:
             return False
 

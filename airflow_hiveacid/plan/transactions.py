@@ -77,8 +77,6 @@ def check_order(steps: Sequence[Step]) -> None:
 
     Raises:
         StatementOrderError: a change follows an overwrite of the same partition or table.
-        SharedTargetError: two INSERTs of a multi-insert write to one partition or table, and at
-            least one of them overwrites it.
         ConfigurationError: the transaction has no statement, or too many for distinct row IDs.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:
@@ -91,19 +89,19 @@ def check_order(steps: Sequence[Step]) -> None:
         if step.replaces:
             overwrites.append((number, step))
             continue
-        for before, overwrite in overwrites:
+        for position, overwrite in overwrites:
             if _may_overlap(overwrite, step):
-                raise StatementOrderError(table=step.table, statement=number, overwriting=before)
+                raise StatementOrderError(table=step.table, statement=number, overwriting=position)
 
 
 def _check_together(steps: Sequence[Step]) -> None:
-    for together, found in groupby(steps, key=lambda step: step.together):
+    for together, group in groupby(steps, key=lambda step: step.together):
         if together is None:
             continue
-        inserts = list(enumerate(found, start=1))
-        for (other, one), (number, step) in combinations(inserts, 2):
-            if (one.replaces or step.replaces) and _may_overlap(one, step):
-                raise SharedTargetError(table=step.table, statement=number, other=other)
+        inserts = list(enumerate(group, start=1))
+        for (earlier_number, earlier), (number, step) in combinations(inserts, 2):
+            if (earlier.replaces or step.replaces) and _may_overlap(earlier, step):
+                raise SharedTargetError(table=step.table, statement=number, other=earlier_number)
 
 
 def _may_overlap(one: Step, other: Step) -> bool:
@@ -122,13 +120,13 @@ def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step
     """
     return [
         Step(
-            table=one.target.lower(),
-            replaces=_replaces(one),
-            partition=(position, nth) if _names_partition(one) else None,
+            table=statement.target.lower(),
+            replaces=_replaces(statement),
+            partition=(position, nth) if _names_partition(statement) else None,
             together=position if isinstance(part, MultiInsertSpec) else None,
         )
         for position, part in enumerate(statements)
-        for nth, one in enumerate(each(part))
+        for nth, statement in enumerate(each(part))
     ]
 
 

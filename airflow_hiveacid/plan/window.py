@@ -55,11 +55,11 @@ class WindowEnd:
         if isinstance(self.at, datetime):
             return self.at
         day = began.astimezone(self.zone).date()
-        found = (
+        moments = (
             datetime.combine(day + timedelta(days), self.at, self.zone).replace(fold=fold)
             for days in range(3)
             for fold in (0, 1)
         )
         # Compare in UTC: Python compares times of the same zone by their clocks. If the clocks skip
         # the time, the fold 1 is before the fold 0, so it is never the first.
-        return next(end for end in found if end.astimezone(UTC) > began.astimezone(UTC))
+        return next(end for end in moments if end.astimezone(UTC) > began.astimezone(UTC))

@@ -12,17 +12,15 @@ from __future__ import annotations
 from airflow_hiveacid.lazy_names import lazy_names
 
 _HOMES = {
-    "airflow_hiveacid.sensors.conditions": (
-        "HiveAcidCompactionSensor",
-        "HiveAcidHealthSensor",
-        "HiveAcidLockFreeSensor",
-    ),
     "airflow_hiveacid.sensors.hive_acid": (
         "HiveAcidCompactionNeededSensor",
+        "HiveAcidCompactionSensor",
         "HiveAcidDeltaCountSensor",
         "HiveAcidDeltaRatioSensor",
+        "HiveAcidHealthSensor",
+        "HiveAcidLockFreeSensor",
+        "HiveAcidNewVersionSensor",
     ),
-    "airflow_hiveacid.sensors.new_version": ("HiveAcidNewVersionSensor",),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,8 +1,8 @@
 # Made by `python -m tools.face_stubs`.
-from airflow_hiveacid.sensors.conditions import HiveAcidCompactionSensor as HiveAcidCompactionSensor
-from airflow_hiveacid.sensors.conditions import HiveAcidHealthSensor as HiveAcidHealthSensor
-from airflow_hiveacid.sensors.conditions import HiveAcidLockFreeSensor as HiveAcidLockFreeSensor
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor as HiveAcidCompactionNeededSensor
+from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionSensor as HiveAcidCompactionSensor
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor as HiveAcidDeltaCountSensor
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaRatioSensor as HiveAcidDeltaRatioSensor
-from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor as HiveAcidNewVersionSensor
+from airflow_hiveacid.sensors.hive_acid import HiveAcidHealthSensor as HiveAcidHealthSensor
+from airflow_hiveacid.sensors.hive_acid import HiveAcidLockFreeSensor as HiveAcidLockFreeSensor
+from airflow_hiveacid.sensors.hive_acid import HiveAcidNewVersionSensor as HiveAcidNewVersionSensor

@@ -1,7 +1,4 @@
-"""Sensors that wait until a table needs compaction, by delta count, delta ratio or both.
-
-The sensors and their trigger call `hooks.health.look`, which measures the table and compares the
-values with the thresholds. `sensors.watching` polls and defers.
+"""One sensor for each condition of a table, with its arguments and its result.
 
 Example:
     wait = HiveAcidCompactionNeededSensor(task_id="wait", table="demo.flights", deferrable=True)
@@ -9,35 +6,46 @@ Example:
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from airflow.sdk import conf
-
-from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.short_form import OMITTED, short_list
+from airflow_hiveacid.airflow_names import conf
+from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.jobs.short_form import OMITTED, short_form, short_list
 from airflow_hiveacid.jobs.specs.maintenance import Off
-from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.thresholds import Threshold
-from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, hottest_first
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.limits import LIMITS
+from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
+from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
+from airflow_hiveacid.watch.conditions import (
+    CompactionNeeded,
+    CompactionsEnded,
+    LimitReached,
+    LockFree,
+    NewData,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.hooks.health import Look
-    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
 _OMITTED_KEY: Final = f"return_value{OMITTED}"
-_NOTHING_ELSE: Final = {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF}
+_ALL_OFF: Final[Mapping[str, Any]] = {
+    "delta_count": Off.OFF,
+    "delta_ratio": Off.OFF,
+    "also_when": {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF},
+}
+
+_Number = Annotated[int | str | None, setting(arguments.health_limit)]
+_Fraction = Annotated[float | str | None, setting(arguments.health_limit)]
 
 
 class HiveAcidThresholdSensor(HiveAcidWatchSensor):
-    """Wait until a partition reaches a threshold; the base class of this module's sensors.
+    """Wait until a partition reaches a threshold of compaction.
 
     The return value is a list with one entry for each partition that is due, so that the next task
     can be mapped over it. An entry has `partition`, the reason (`why`) and the measured values
@@ -52,54 +60,50 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
     does = "Waits until {table}, or one of its partitions, needs compaction."
     returns = "the partitions that are due, with the measured values and the reason"
 
-    @abstractmethod
+    def take_thresholds(self, given: Mapping[str, Any]) -> None:
+        """Take the arguments as by `take_arguments`, and check the thresholds together."""
+        self.take_arguments(given)
+        own = {name: given[name] for name in _ALL_OFF if name in given}
+        if arguments.is_settled(own):
+            self.early_checks.check(lambda *_: self.thresholds(), **own)
+
     def thresholds(self) -> GivenThresholds:
-        """Return the thresholds that the rendered arguments describe.
+        """Return the thresholds in the rendered arguments; all that are no argument are off."""
+        own = {name: self.value_of(name) for name in _ALL_OFF if name in self.argument_table}
+        return GivenThresholds(**{**_ALL_OFF, **own})
 
-        Raises:
-            ConfigurationError: an argument is invalid.
-        """
+    def condition(self) -> CompactionNeeded:
+        """Return the condition that the rendered arguments describe."""
+        return CompactionNeeded(
+            table=self.value_of("table"),
+            partition=self.value_of("partition"),
+            thresholds=self.thresholds(),
+        )
 
-    def look(self) -> Look:
-        """Measure the table once."""
-        from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
-
-        table = arguments.table_name(self.table)
-        partition = arguments.partition_name(self.partition)
-        given = self.thresholds()
-        return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, given)
-
-    def trigger(self, **watch: Any) -> CompactionNeededTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that measures this table in the triggerer."""
-        return CompactionNeededTrigger(**self.thresholds().plain(), **watch)
-
-    def answer(
-        self, found: list[dict[str, Any]], context: Context, *, omitted: int = 0
+    def result_of(
+        self, findings: list[dict[str, Any]], context: Context, *, omitted: int = 0
     ) -> list[dict[str, Any]]:
         """Return the due partitions; if there are too many, return those with the most deltas.
 
         If a task is mapped over the list, return at most as many entries as Airflow can map. With
         more entries, this task would fail in every run, and no partition would be compacted.
         """
-        answer, due = short_list(hottest_first(found)), len(found) + omitted
-        most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
-        if len(answer) > most and next(self.iter_mapped_dependants(), None) is not None:
-            answer = answer[:most]
-        if left_out := due - len(answer):
+        result = short_list(self.condition().most_important_first(findings))
+        due = len(findings) + omitted
+        limit = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
+        if len(result) > limit and next(self.iter_mapped_dependants(), None) is not None:
+            result = result[:limit]
+        if left_out := due - len(result):
             self.log.warning(
                 "%d partitions are due, but the result has only the %d with the most deltas:"
                 " the result can have 16 KB, and mapping can have [core] max_map_length tasks. The"
                 " remaining partitions are due at the next run",
                 due,
-                len(answer),
+                len(result),
             )
             context["ti"].xcom_push(_OMITTED_KEY, left_out)
-            return answer
-        return found
-
-    def _check_thresholds(self, **given: object) -> None:
-        if arguments.is_settled(given):
-            arguments.EarlyChecks(self.task_id).check(lambda *_: self.thresholds(), **given)
+            return result
+        return findings
 
 
 class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
@@ -109,21 +113,10 @@ class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
     threshold applies, as for `HiveAcidCompactOperator`.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "table",
-        "partition",
-        "delta_count",
-        *HiveAcidThresholdSensor.template_fields,
-    )
-
-    def __init__(self, *, delta_count: int | str | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    @declaration
+    def __init__(self, *, delta_count: kinds.DeltaCount = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
-        self.delta_count = delta_count
-        self._check_thresholds(delta_count=delta_count)
-
-    def thresholds(self) -> GivenThresholds:
-        """Return the threshold of the count; all others are off."""
-        return arguments.thresholds(self.delta_count, Off.OFF, _NOTHING_ELSE)
+        self.take_thresholds(locals())
 
 
 class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
@@ -133,21 +126,10 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
     the table's own threshold applies, as for `HiveAcidCompactOperator`.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "table",
-        "partition",
-        "delta_ratio",
-        *HiveAcidThresholdSensor.template_fields,
-    )
-
-    def __init__(self, *, delta_ratio: float | str | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    @declaration
+    def __init__(self, *, delta_ratio: kinds.DeltaRatio = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
-        self.delta_ratio = delta_ratio
-        self._check_thresholds(delta_ratio=delta_ratio)
-
-    def thresholds(self) -> GivenThresholds:
-        """Return the threshold of the ratio; all others are off."""
-        return arguments.thresholds(Off.OFF, self.delta_ratio, _NOTHING_ELSE)
+        self.take_thresholds(locals())
 
 
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
@@ -158,31 +140,173 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     reads the footers of all delete deltas.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "table",
-        "partition",
-        "delta_count",
-        "delta_ratio",
-        "also_when",
-        *HiveAcidThresholdSensor.template_fields,
-    )
-
+    @declaration
     def __init__(
         self,
         *,
-        delta_count: int | str | None = None,
-        delta_ratio: float | str | None = None,
-        also_when: Mapping[str, float | str] | str | None = None,
+        delta_count: kinds.DeltaCount = None,
+        delta_ratio: kinds.DeltaRatio = None,
+        also_when: kinds.AlsoWhen = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.delta_count = delta_count
-        self.delta_ratio = delta_ratio
-        self.also_when = also_when
-        self._check_thresholds(
-            delta_count=delta_count, delta_ratio=delta_ratio, also_when=also_when
-        )
+        self.take_thresholds(locals())
 
-    def thresholds(self) -> GivenThresholds:
-        """Return all thresholds."""
-        return arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)
+
+class HiveAcidHealthSensor(HiveAcidWatchSensor):
+    """Wait until the health of a table reaches one of the given limits.
+
+    A value reaches its limit if it is equal or higher. The limits for transactions apply to the
+    table, and all other limits apply to each partition. The sensor counts only directories and
+    files that a compaction would include: those of writes below the lowest open write. The sensor
+    ignores the table's own thresholds for compaction, and the parameter `NO_AUTO_COMPACTION`. By
+    default (None), the sensor does not watch a limit.
+
+    The result has `table` and `reached`. For each reached limit, `reached` has an entry with
+    `partition`, `measure`, `measured` and `limit`. Entries are sorted by how far the limit is
+    exceeded; the highest excess comes first.
+
+    Args:
+        delta_count: number of delta directories, including delete deltas.
+        delta_ratio: the deltas' bytes as a share of the base's bytes; without a base, there is no
+            ratio.
+        obsolete_directories: number of replaced directories that are not cleaned yet.
+        aborted_directories: number of directories of aborted transactions.
+        small_files: number of data files that readers read and that are smaller than
+            `small_file_bytes`.
+        deleted_rows: number of delete events. Each deleted or updated row leaves a delete event
+            until a major compaction. To count them, each poll reads the footers of all delete
+            deltas.
+        aborted_transactions: number of aborted writes that the metastore still lists for the table.
+            If a Hive 4 metastore lists no committed write, this number is 1.
+        oldest_transaction_s: age, in seconds, of the oldest open transaction that cleaning waits
+            for.
+        small_file_bytes: a file below this size counts as small.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    does = "Waits until the health of {table} reaches a limit."
+    returns = "the limits that are reached, with the measured values and the partitions"
+
+    @declaration
+    def __init__(  # noqa: PLR0913 - one argument for each limit
+        self,
+        *,
+        delta_count: _Number = None,
+        delta_ratio: _Fraction = None,
+        obsolete_directories: _Number = None,
+        aborted_directories: _Number = None,
+        small_files: _Number = None,
+        deleted_rows: _Number = None,
+        aborted_transactions: _Number = None,
+        oldest_transaction_s: _Fraction = None,
+        small_file_bytes: Annotated[int | str, setting(arguments.health_limit)] = SMALL_FILE_BYTES,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+        self.early_checks.check(arguments.health_limits, limits=self._given_limits())
+
+    def condition(self) -> LimitReached:
+        """Return the condition that the rendered arguments describe."""
+        limits = arguments.health_limits(self._given_limits(), "limits")
+        return LimitReached(**self.job_arguments(), limits=limits)
+
+    def result_of(
+        self,
+        findings: list[dict[str, Any]],
+        context: Context,  # noqa: ARG002 - for other sensors
+        *,
+        omitted: int = 0,
+    ) -> dict[str, Any] | None:
+        """Return the limits that are reached, or None if no limit is reached."""
+        if not findings:
+            return None
+        table = self.value_of("table")
+        return short_form({"table": table, "reached": [*findings], f"reached{OMITTED}": omitted})
+
+    def _given_limits(self) -> dict[str, Any]:
+        names = (*(threshold.value for threshold in LIMITS), "small_file_bytes")
+        return {name: getattr(self, name) for name in names}
+
+
+class HiveAcidCompactionSensor(HiveAcidWatchSensor):
+    """Wait until no compaction of a table or partition waits for a worker or is at work.
+
+    The sensor waits for compactions of Hive and of this provider, but not for the cleaning after a
+    compaction. On Hive 3.1, this provider compacts without the queue, so the sensor waits only for
+    Hive's compactions. On this release, the entries in the result have no ID. The result has
+    `table` and `compactions`. The list `compactions` has each partition's newest entry in the
+    queue; it is empty if the queue has no entry.
+
+    Args:
+        fail_on_failed: raise CompactionFailedError if the newest entry of a partition has failed,
+            even if it failed before the sensor started. If Hive refused a request because there was
+            nothing to compact, this is not a failure.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    does = "Waits until no compaction of {table} is waiting or at work."
+    returns = "the newest entry of each partition in the compaction queue"
+    condition_type = CompactionsEnded
+
+    @declaration
+    def __init__(self, *, fail_on_failed: kinds.Switch = True, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+
+
+class HiveAcidLockFreeSensor(HiveAcidWatchSensor):
+    """Wait until the metastore would grant a lock on a table or partition at once.
+
+    The sensor requests no lock, so another client may get a lock after the sensor has succeeded.
+    The log lists the transactions that a request would wait for, with their users and jobs. The
+    result has `table`, `partition` and `lock`.
+
+    Args:
+        lock: the lock that the next task needs: `exclusive` (overwrite, DDL), `excl_write` (Hive 4
+            only), `shared_write` (update, delete, merge) or `shared_read` (insert, read).
+        kwargs: see `HiveAcidWatchSensor`; if `partition` is None, the lock is on the whole table.
+    """
+
+    does = "Waits until a lock on {table} is free."
+    returns = "the table, the partition and the type of lock"
+    condition_type = LockFree
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        lock: Annotated[str, one_of(LockType)] = LockType.EXCLUSIVE.value,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+
+
+class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
+    """Wait until a table has data that is newer than a version; compactions are not new data.
+
+    The sensor ignores versions that an open write can still change. The result has `since`,
+    `version` (the newest version that the sensor has checked), `partitions` (the partitions with
+    new data) and `partitions_omitted`.
+
+    Args:
+        since: the last version whose data you already have; with 0, the sensor waits for the first
+            data.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    does = "Waits until {table} has new data; compactions are not new data."
+    returns = "the newest version and the partitions with new data"
+    condition_type = NewData
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        since: Annotated[int | str, Argument(arguments.version)],
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())

@@ -35,19 +35,19 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
-from airflow_hiveacid.spark.writing.job import (
+from airflow_hiveacid.spark.writing.work import TransactionWork, naming
+from airflow_hiveacid.writing.restarts import (
     RestartState,
     already_done,
     begun,
     check_sources,
     until_not_overtaken,
 )
-from airflow_hiveacid.spark.writing.work import TransactionWork, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,7 +118,8 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 class Transaction:
     """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share a transaction. Statements and reads of such threads run one at a time.
+    Threads may share a transaction. Statements and reads of such threads run one at a time. A
+    statement that fails raises a HiveAcidError. The transaction can then no longer commit.
     """
 
     def __init__(
@@ -166,10 +167,10 @@ class Transaction:
                 self._declared(table, "reads", "reads").table,
                 version=VersionSpec.of(version, timestamp, tag),
             )
-            given = where_parameters(where, parameters)
+            marker_values = where_parameters(where, parameters)
             if where is None:
                 return target.rows(columns)
-            moment = Moment.now(self._job.spark, self._job.text_terms(given))
+            moment = Moment.now(self._job.spark, self._job.text_terms(marker_values))
             return target.rows_where(where, moment, columns)
 
     def insert(  # noqa: PLR0913 - an INSERT has this many parts
@@ -182,19 +183,17 @@ class Transaction:
         match: str = ColumnMatch.NAME.value,
         overwrite: bool = False,
     ) -> StatementResult:
-        """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`.
-
-        Raises:
-            HiveAcidError: the insert failed. The transaction can no longer commit.
-        """
-        given = {} if partition is None else partition
+        """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`."""
+        partition_values = {} if partition is None else partition
         return self._run(
             lambda: InsertSpec(
                 target=arguments.table_name(table),
                 source=_FRAME,
                 mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
                 columns=arguments.names(columns, "columns"),
-                partition=statements.partition_values(given, nulls=statements.null_columns(given)),
+                partition=statements.partition_values(
+                    partition_values, nulls=statements.null_columns(partition_values)
+                ),
                 match=arguments.choice(ColumnMatch, match, "match"),
             ),
             rows,
@@ -212,9 +211,6 @@ class Transaction:
 
         `where="true"` updates every row. `parameters` are the values of the markers in the
         expressions and in the condition; see `read`.
-
-        Raises:
-            HiveAcidError: the update failed. The transaction can no longer commit.
         """
         return self._run(
             lambda: job_with(
@@ -230,11 +226,7 @@ class Transaction:
     def delete(
         self, table: str, *, where: str, parameters: Mapping[str, object] | None = None
     ) -> StatementResult:
-        """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values.
-
-        Raises:
-            HiveAcidError: the delete failed. The transaction can no longer commit.
-        """
+        """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values."""
         return self._run(
             lambda: job_with(
                 DeleteSpec(
@@ -254,11 +246,7 @@ class Transaction:
         condition: str | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> StatementResult:
-        """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`.
-
-        Raises:
-            HiveAcidError: the merge failed. The transaction can no longer commit.
-        """
+        """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`."""
         return self._run(
             lambda: job_with(
                 MergeSpec(
@@ -281,11 +269,7 @@ class Transaction:
             self._is_over = True
 
     def _look_back(self) -> None:
-        """Check that no statement has failed.
-
-        Raises:
-            ConfigurationError: a statement failed, and the program caught its error.
-        """
+        """Check that no statement has failed."""
         if self._failure is not None:
             raise ConfigurationError(
                 f"a statement of the transaction failed ({self._failure}), but the program caught"
@@ -294,11 +278,7 @@ class Transaction:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Run a block in one thread at a time, since the metastore's client is not thread-safe.
-
-        Raises:
-            ConfigurationError: the transaction's block has ended.
-        """
+        """Run a block in one thread at a time, since the metastore's client is not thread-safe."""
         with self._lock:
             if self._is_over:
                 raise ConfigurationError(_OVER)
@@ -335,19 +315,17 @@ class Transaction:
             raise ConfigurationError(_UNDECLARED.format(does="changes", table=table, where=where))
 
     def _declared(self, table: str, does: str, where: str) -> _Declared:
-        found = self._tables.get(TableRef.parse(table))
-        if found is None:
+        declared = self._tables.get(TableRef.parse(table))
+        if declared is None:
             raise ConfigurationError(_UNDECLARED.format(does=does, table=table, where=where))
-        return found
+        return declared
 
 
 @contextmanager
 def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
     """Run a block as the program's only transaction: commit it, or roll back after an error.
 
-    Args:
-        spark: the session that `run` passes to the program.
-        task: the task that `run` passes to the program.
+    `spark` and `task` are those that `run` passes to the program.
 
     Raises:
         AlreadyDoneError: an earlier try of the task has committed.
@@ -392,12 +370,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
 
 
 def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
-    """Hold the earlier transaction's locks until the program runs again and opens a transaction.
-
-    Raises:
-        TransactionAbortedError: a different client aborted the earlier transaction, for example to
-            kill the job.
-    """
+    """Hold the earlier transaction's locks until the program runs again and opens a transaction."""
     if restart_state.handover is None:
         return
     refs = map(TableRef.parse, job.spec.targets)
@@ -409,15 +382,15 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
 
 def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
     spec = job.job_of(ProgramSpec)
-    named = [
+    declarations = [
         (DataOperation.SELECT, spec.reads),
         (DataOperation.INSERT, spec.inserts),
         (DataOperation.UPDATE, spec.changes),
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
-    found: dict[TableRef, _Declared] = {}
+    tables: dict[TableRef, _Declared] = {}
     # a table's last entry applies, because it has the strongest operation
-    for operation, names in named:
+    for operation, names in declarations:
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -425,8 +398,8 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
                 table = job.changeable_table(name, "a change of rows")
             else:
                 table = job.insertable_table(name)
-            found[table.ref] = _Declared(table=table, operation=operation)
-    return found
+            tables[table.ref] = _Declared(table=table, operation=operation)
+    return tables
 
 
 def run(program: ProgramFunction) -> None:
@@ -438,25 +411,21 @@ def run(program: ProgramFunction) -> None:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")
-    given, own = parser.parse_known_args()
-    if given.spec is None:
+    options, own = parser.parse_known_args()
+    if options.spec is None:
         parser.error(
             "--spec is missing: do not start a program that calls acid.run by hand;"
             " HiveAcidPySparkOperator submits it, and passes the job's spec with --spec"
         )
     sys.argv[1:] = own
-    spec = ["--spec", given.spec]
+    spec = ["--spec", options.spec]
     code = run_application("program", lambda job: run_program(job, program), spec)
     if code is not ExitCode.OK:
         sys.exit(int(code))
 
 
 def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
-    """Run a program inside an application, and return the result of the program's transaction.
-
-    Raises:
-        ConfigurationError: the program did not begin a transaction.
-    """
+    """Run a program inside an application, and return the result of the program's transaction."""
     restart_state = RestartState()
 
     def once() -> JobResult:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
-from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
-from airflow_hiveacid.spark.maintenance.convert import Converter
+from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
 from airflow_hiveacid.spark.statements.creation import create_and_fill
 
@@ -26,21 +28,35 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
-def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
-    """Convert a table to another kind, unless it is already of that kind.
+def convert(job: JobContext) -> JobResult:
+    """Convert one table, or only report the steps."""
+    spec = job.job_of(ConvertSpec)
+    ref = TableRef.parse(spec.target)
+    if spec.plan_only:
+        outcome = ConversionSurvey(client=job.client, ref=ref, to=spec.to).plan()
+    else:
+        outcome = convert_table(job, ref, spec.to)
+    if outcome.done:
+        status = JobStatus.COMMITTED
+    elif spec.plan_only and outcome.before != outcome.after:
+        status = JobStatus.PLANNED
+    else:
+        status = JobStatus.NOTHING_TO_DO
+    result = job.result(status, spec.target, {"conversion": to_json(outcome)})
+    return dataclasses.replace(result, txn_id=outcome.txn_id, files=outcome.files_moved)
 
-    Raises:
-        HiveAcidError: see `Converter.convert` and `Exchange`.
-    """
+
+def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+    """Convert a table to another kind, unless it is already of that kind."""
     exchange = _exchange(job, ref)
     exchange.recover()
     table = job.client.get_table(ref)
     if to is ConversionTarget.FLAT and table.kind is TransactionalKind.FULL_ACID:
         return _leave(job, table, exchange)
     is_back = to is ConversionTarget.FULL_ACID and table.kind is TransactionalKind.NONE
-    kept = exchange.way_back(table) if is_back else None
-    if kept is not None:
-        rows = exchange.come_back(kept)
+    former_table = exchange.way_back(table) if is_back else None
+    if former_table is not None:
+        rows = exchange.come_back(former_table)
         steps = steps_back(exchange.kept)
         return outcome_of(table, to, steps=steps, done=True, rows=rows)
     return _converter(job, ref, to).convert()
@@ -65,7 +81,7 @@ def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> ConversionO
 
 def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converter:
     return Converter(
-        rows=SparkRows(spark=job.spark, client=job.client),
+        rows=Rows(spark=job.spark, client=job.client),
         client=job.client,
         ref=ref,
         to=to,
@@ -76,7 +92,7 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
 def _exchange(job: JobContext, ref: TableRef) -> Exchange:
     return Exchange(
         client=job.client,
-        rows=SparkRows(spark=job.spark, client=job.client),
+        rows=Rows(spark=job.spark, client=job.client),
         ref=ref,
         terms=job.terms,
     )

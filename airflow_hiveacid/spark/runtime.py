@@ -161,8 +161,8 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         await_follower(spec)
         if spec.start_timeout_s is not None:
             await_executor(spark, spec.start_timeout_s)
-        here = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
-        with connect(here) as client, typed_failures():
+        endpoint = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
+        with connect(endpoint) as client, typed_failures():
             for finding in preflight(client):
                 log.warning("%s", finding)
             result = job_function(JobContext.of(spark, spec, client, reached))
@@ -187,9 +187,9 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
     try:
         spec = read_spec(spec_name)
         answer(spec, _failed(spec, error))
-    except Exception as further:
+    except Exception as second_error:
         # A login that is refused may prevent both.
-        log.warning("no result can be written: %s", further, exc_info=error)
+        log.warning("no result can be written: %s", second_error, exc_info=error)
         # The task shows the reason in one of the log's last lines, so it follows the traceback.
         log.error("cannot start a Spark session: %s", _job_error(error).message)  # noqa: TRY400 - as above
     return exit_code(error)
@@ -376,10 +376,10 @@ class StepClock:
         """Log a step, and add the time since the last step to the step's phase."""
         log.debug("step=%s", step)
         with self._lock:
-            now = time.monotonic()
+            reached_s = time.monotonic()
             phase = _PHASES.get(step, "work")
-            self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
-            self._last = now
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + reached_s - self._last
+            self._last = reached_s
         if step == self._stop_at:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -20,18 +20,16 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sqlglot import exp, parse_one
 from sqlglot.dialects.spark import Spark
 
 from airflow_hiveacid.sql.text.nodes import QUERY_KEYS, is_understood
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _MOST_EFFORT: Final = 50_000
 """The limit of characters to parse plus columns to trace, which takes about a second."""
@@ -59,10 +57,7 @@ _REFUSED: Final = frozenset({"identifier", "json_tuple"})
 
 
 class _Quiet(Spark):
-    """Spark's dialect, which keeps all columns of a function's arguments.
-
-    It logs no warnings about JSON paths that sqlglot cannot parse.
-    """
+    """Spark's dialect with all arguments of functions, and no warnings about odd JSON paths."""
 
     STRICT_JSON_PATH_SYNTAX = False
 
@@ -131,11 +126,7 @@ class Relation:
         return by_name
 
     def renamed(self, names: Iterable[str]) -> Relation:
-        """Return the same columns with other names.
-
-        Raises:
-            ValueError: the number of names differs, or the columns are not known.
-        """
+        """Return the same columns with other names, of which there must be as many."""
         values = [origins for _, origins in self.columns]
         if self.open_table is not None:
             raise ValueError("the columns are not known")
@@ -150,9 +141,8 @@ class _UntracedError(Exception):
 class _Names:
     """The names that the expressions of one SELECT can use. The object is mutable.
 
-    `visible` is the columns of `*`. `tables` maps the name of each table to its columns, or to None
-    if two tables have the name. `aliases` are the earlier columns of the same SELECT,
-    and `keys` are the columns of USING.
+    `visible` is the columns of `*`. `tables` maps each table's name to its columns, or to None if
+    two tables have it. `aliases` are the earlier columns of the SELECT, `keys` those of USING.
     """
 
     visible: Relation = field(default_factory=Relation)
@@ -304,7 +294,6 @@ class Tracer:
         return Relation(columns=tuple(select_list))
 
     def _lateral(self, lateral: exp.Expr, names: _Names) -> Relation:
-        """Return the columns of a LATERAL VIEW, whose names must be given."""
         _check_clauses(lateral)
         aliases = [column.name.lower() for column in lateral.args["alias"].columns]
         function = lateral.this
@@ -317,7 +306,6 @@ class Tracer:
         return Relation(columns=tuple((alias, origins) for alias in aliases))
 
     def _selected(self, node: exp.Expr, names: _Names) -> Columns:
-        """Return the columns that one item of a SELECT list adds."""
         _check_clauses(node)
         if isinstance(node, exp.Star):
             return names.every(None)
@@ -343,11 +331,6 @@ class Tracer:
             return None
 
     def _traced(self, node: exp.Expr, names: _Names) -> frozenset[Origin]:
-        """Return the origins of an expression.
-
-        Raises:
-            _UntracedError: they are not certain.
-        """
         self._spend(1)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             origins, has_fields = names.column([part.name for part in node.parts])
@@ -378,7 +361,6 @@ def _is_translation(node: exp.Expr) -> bool:
 
 
 def _use_of(node: exp.Expr, key: str) -> Use:
-    """Return the use of a part of an expression."""
     if isinstance(node, exp.Alias | exp.Paren):
         return Use.IDENTITY
     if isinstance(node, exp.Case | exp.If | exp.Nvl2) and key == "this":
@@ -395,7 +377,6 @@ def _children(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 
 def _check_clauses(node: exp.Expr) -> None:
-    """Refuse a part of a query with a clause that this module does not know."""
     keys = QUERY_KEYS.get(type(node), node.args)
     if any(value and key not in keys and key != "hint" for key, value in node.args.items()):
         raise _UntracedError
@@ -444,11 +425,6 @@ def _certain(origins: Origins) -> frozenset[Origin]:
 
 
 def _field_of(origins: Origins) -> frozenset[Origin]:
-    """Return the origins of a field or element of a value.
-
-    Raises:
-        _UntracedError: the value has several origins; only some of them may be in the field.
-    """
     certain_origins = _certain(origins)
     if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError

@@ -2,10 +2,9 @@
 
 Other packages import only this module and `origins` of the package `sql`.
 
-Input is a script of one or more statements. Output is a `Statement` for each statement, with a
-position and a job. The job is a statement for the metastore, or the spec that an operator would
-create. This module does not access tables or the metastore. So the job checks whether columns
-exist. Unknown syntax is refused.
+Input is a script of one or more statements. Output is a `Statement` for each, with its position and
+its job: a statement for the metastore, or the spec that an operator would create. Tables are not
+accessed, so the job checks whether columns exist. Unknown syntax is refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
@@ -15,58 +14,53 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
 from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.statements.alterations import alteration_of
-from airflow_hiveacid.sql.statements.calls import check_calls
 from airflow_hiveacid.sql.statements.definitions import creation_of, drop_of
 from airflow_hiveacid.sql.statements.inserts import insert_of
 from airflow_hiveacid.sql.statements.merges import merge_of
 from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text.text import Span, statements_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.jobs.specs.statements import (
-        CreateAsSpec,
-        DeleteSpec,
-        InsertSpec,
-        LoadSpec,
-        MergeSpec,
-        TransactionSpec,
-        TruncateSpec,
-        UpdateSpec,
-    )
-    from airflow_hiveacid.sql.text.text import Piece
-
-    SqlJob = (
-        InsertSpec
-        | UpdateSpec
-        | DeleteSpec
-        | MergeSpec
-        | TruncateSpec
-        | LoadSpec
-        | CreateAsSpec
-        | TransactionSpec
-        | CompactSpec
-    )
+SqlJob = (
+    InsertSpec
+    | UpdateSpec
+    | DeleteSpec
+    | MergeSpec
+    | TruncateSpec
+    | LoadSpec
+    | CreateAsSpec
+    | TransactionSpec
+    | CompactSpec
+)
 
 
-def _with(piece: Piece, database: str | None) -> SqlJob:
-    reader = multi_insert_of if begins_with_from(piece) else insert_of
-    return reader(piece, database)
+def _with(span: Span, database: str | None) -> SqlJob:
+    reader = multi_insert_of if begins_with_from(span) else insert_of
+    return reader(span, database)
 
 
-_READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob | MetastoreStatement]]] = {
+_READERS: Final[Mapping[str, Callable[[Span, str | None], SqlJob | MetastoreStatement]]] = {
     "INSERT": insert_of,
     "WITH": _with,
     "FROM": multi_insert_of,
@@ -109,24 +103,22 @@ def read_script(
 ) -> tuple[Statement, ...]:
     """Return the statements of a SQL script, in order.
 
-    Args:
-        text: one or more statements, separated by semicolons.
-        database: the default database of table names; if None, all names must include a database.
-        parameters: the values of markers in the script, such as `:day`, by name.
+    Without a default `database`, all table names must include one. `parameters` are the values of
+    markers such as `:day`, by name.
 
     Raises:
         SqlTextError: a statement cannot be parsed, is not supported, or has different meanings in
             Spark and Hive.
     """
     markers = parameters or {}
-    return tuple(_statement(piece, database, markers) for piece in statements_of(text, markers))
+    return tuple(_statement(span, database, markers) for span in statements_of(text, markers))
 
 
-def _statement(piece: Piece, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
-    first = piece.tokens[0]
+def _statement(span: Span, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
+    first = span.tokens[0]
     reader = _READERS.get(first.word)
     if reader is None:
-        piece.fail(
+        span.fail(
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
                 first.word,
@@ -135,15 +127,32 @@ def _statement(piece: Piece, database: str | None, markers: Mapping[str, Paramet
             ),
             first,
         )
-    line, column = piece.line_and_column()
-    piece = without_clauses(piece)
-    check_calls(piece)
+    line, column = span.line_and_column()
+    span = without_clauses(span)
+    check_calls(span)
     try:
-        job = reader(piece, database)
+        job = reader(span, database)
     except RecursionError:
-        piece.fail("this is nested too deeply", "split it into smaller parts")
-    check_all_read(piece)
-    names = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
+        span.fail("this is nested too deeply", "split it into smaller parts")
+    check_all_read(span)
+    names = frozenset(t.raw[1:] for t in span.tokens if t.parameter is not None)
     own = {name: parameter for name, parameter in markers.items() if name in names}
     bound_job, _ = with_parameters(job, own, None)
-    return Statement(number=piece.number, line=line, column=column, job=bound_job, parameters=names)
+    return Statement(number=span.number, line=line, column=column, job=bound_job, parameters=names)
+
+
+_REFUSED: Final = frozenset(
+    {"reflect", "reflect2", "java_method", "try_reflect"}
+    | {"input_file_name", "input_file_block_start", "input_file_block_length"}
+)
+
+
+def check_calls(span: Span) -> None:
+    """Refuse a statement that contains a forbidden call."""
+    for index, token in enumerate(span.tokens):
+        if (token.name or "").lower() in _REFUSED and span.word(index + 1) == "(":
+            span.fail(
+                f"{token.raw} accesses Java or files, not only tables",
+                "write the statement without it",
+                token,
+            )

@@ -63,7 +63,6 @@ scripts = FastAPI(title="Hive ACID pages", **_CLOSED)
 
 
 def _readable_dags(user: GetUserDep) -> set[str]:
-    """Return the DAGs that the user may read."""
     return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
 
 

@@ -8,8 +8,8 @@ the drop.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -19,18 +19,14 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +37,8 @@ def noted_drop(
 ) -> Iterator[None]:
     """Write notes of the lost files when the `with` block drops partitions.
 
-    If the notes cannot be written, this function logs a warning, and the drop continues.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        names: the partitions to drop. The caller holds exclusive locks on these partitions, so no
-            other client writes to them.
+    If the notes cannot be written, this function logs a warning, and the drop continues. The caller
+    holds exclusive locks on the partitions, so no other client writes to them.
     """
     entries: Mapping[PartitionName, frozenset[str]] = {}
     with _only_warning(ref):
@@ -81,7 +72,6 @@ def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
 def _note(
     client: MetastorePort, ref: TableRef, entries: Mapping[PartitionName, frozenset[str]]
 ) -> None:
-    """Write notes of the partitions in `entries` that no longer exist."""
     table = client.get_table(ref)
     existing = frozenset(client.partition_names(table))
     entries = {name: texts for name, texts in entries.items() if name not in existing}

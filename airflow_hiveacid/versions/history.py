@@ -1,39 +1,33 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Input is a metastore and a table. Output is plain values. Notes describe the commits of this
-provider. The module derives commits of other clients from directories with a single write ID. The
-module knows only bounds of the commit times of other clients. A compaction creates no version. But
-the compaction queue lists each compaction with its transaction (docs/decisions/versions.md).
+Input is a metastore and a table. Output is plain values. Notes describe this provider's commits.
+Directories with a single write ID show those of other clients, whose times are known only within
+bounds. A compaction creates no version, but the compaction queue lists each one with its
+transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import present_of
-from airflow_hiveacid.versions.readable import Readable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.versions.past import Readable, present_of
 
 ANOTHER_CLIENT: Final = "another client"
 
@@ -43,8 +37,8 @@ class VersionEntry:
     """One version of a table. Unknown values are None or empty.
 
     `by` is `ANOTHER_CLIENT`, or the job key with the DAG, run, task and map index. `partitions` are
-    the partitions that the version's note or directories name. `is_readable` is True if the version
-    can be read by its number. Otherwise, one of the version's `tags` may still make it readable.
+    those that the version's note or directories name. If `is_readable` is false, it cannot be read
+    by its number, but perhaps by one of its `tags`.
     """
 
     number: int
@@ -65,9 +59,8 @@ class VersionEntry:
 class TableHistory:
     """The known versions of a table, and its recent compactions.
 
-    `oldest` is the oldest version that is readable in all partitions, or 0 if there is none.
-    `newest` is the newest version. `compactions` come from the compaction queue, so old compactions
-    are missing.
+    `oldest` is the oldest version that is readable in all partitions; 0 if none is. `compactions`
+    come from the compaction queue, so old ones are missing.
     """
 
     table: str
@@ -81,10 +74,7 @@ class TableHistory:
 
 @dataclass(slots=True)
 class _Found:
-    """Facts about a write, collected from its directories.
-
-    The object is mutable, because directories are added one at a time.
-    """
+    """Facts about a write. Mutable: its directories are added one at a time."""
 
     operations: set[str] = field(default_factory=set)
     partitions: set[str] = field(default_factory=set)
@@ -94,12 +84,8 @@ class _Found:
 def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = None) -> TableHistory:
     """Return the versions of a table, newest first.
 
-    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        most: the maximum number of versions; None returns all.
+    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`. `most` limits
+    the number of versions.
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
@@ -191,7 +177,6 @@ def _version(  # noqa: PLR0913 - one argument for each source
 
 
 def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[WriteId, _Found]:
-    """Collect facts about writes from the directories of single writes, not of compactors."""
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):

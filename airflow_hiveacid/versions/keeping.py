@@ -1,26 +1,25 @@
 """The guarantee that a table's versions are kept: its start, its upkeep and its end.
 
-Input is a metastore and a table. This module writes notes. The module also sets two table
-parameters that stop the server from compacting and cleaning the table. `format.records.keeping`
-evaluates the notes; `plan.keeping` reads the table parameters. See docs/decisions/versions.md.
+Input is a metastore and a table. Writes notes, and sets two table parameters that stop the server
+from compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
+reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    KeepingRefusedError,
-    NotTransactionalError,
-    TableError,
-)
+from airflow_hiveacid.format.errors import KeepingRefusedError, NotTransactionalError, TableError
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import floor_of
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -38,14 +37,6 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped, note_lost
 from airflow_hiveacid.versions.past import promises_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-
 _LONGEST_MOVE_S: Final = 3600.0
 """The maximum time that a client may take to replace a tag."""
 
@@ -55,12 +46,9 @@ _log = logging.getLogger(__name__)
 def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """Keep a table's versions from now on: only this provider's cleaner may remove files.
 
-    If the table is already kept, nothing changes.
-
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
         KeepingRefusedError: a compaction is in progress, and its cleaning may remove files.
-        StorageError: the table or its notes cannot be read or written.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -98,17 +86,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
 
 
 def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
-    """Set how long replaced data of a table stays readable, and keep the table's versions.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        time: the duration in the format of the table parameter, for example `7 days`.
-
-    Raises:
-        ConfigurationError: `time` is not a duration; nothing was changed.
-        HiveAcidError: as for `keep`.
-    """
+    """Keep the table's versions, and set how long replaced data stays readable (`7 days`)."""
     duration(time, READABLE_FOR)
     client.set_table_parameters(ref, {READABLE_FOR: time})
     keep(client, client.get_table(ref))
@@ -117,8 +95,7 @@ def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
 def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     """End the guarantee for a table; the server may compact and clean the table again.
 
-    Raises:
-        TableError: a tag still needs the kept files; nothing was changed.
+    Raises TableError if a tag still needs the kept files; then nothing was changed.
     """
     notes = VersionNotes.of(table)
     tags = notes.tags()
@@ -142,20 +119,10 @@ def note_as_ours(
 ) -> None:
     """If the table is kept, write a note that this provider owns a queue entry.
 
-    The queue's history is limited, so each new entry displaces an old entry. If a compaction of
-    another client has broken the guarantee, only its queue entry proves the break. So this function
-    checks the guarantee first. It ends a broken guarantee before our new entry can displace the
-    proof.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        own: the queue entry, and the earlier aborted write IDs.
-        notes: the table's notes. The listed notes may be out of date. So if the guarantee appears
-            broken, this function lists the notes again.
-
-    Raises:
-        StorageError: notes cannot be read or written.
+    The queue's history is limited, so each new entry displaces an old one. If a compaction of
+    another client has broken the guarantee, only its entry proves that. So a broken guarantee is
+    ended first; before that, the notes are listed again, since `notes` may be out of date. `own` is
+    the entry with the earlier aborted write IDs.
     """
     if not notes.is_kept():
         return
@@ -173,13 +140,7 @@ def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> 
 def opted_out_of(table: TableInfo, name: str) -> str | None:
     """Return a reason to skip a table if its owner set this parameter; None otherwise.
 
-    Args:
-        table: the table.
-        name: `NO_CLEANUP` or `NO_AUTO_COMPACTION`.
-
-    Raises:
-        StorageError: the notes cannot be read. The notes show whether this provider set the
-            parameter.
+    `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; notes show whether this provider set it.
     """
     if opted_out(table.parameters, name, is_kept=False) is None:
         return None
@@ -198,19 +159,9 @@ def look_after(
 ) -> None:
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a guarantee that another client has broken. After the end of a
-    guarantee, a parameter or tag may still require one. Then keep the table again from now on.
-    Write notes of dropped partitions, and combine many notes into a few files.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        now_s: the time by the metastore's clock.
-        notes: the table's notes, if they are already listed.
-
-    Raises:
-        ConfigurationError: the value of the table parameter is not a duration.
-        StorageError: notes cannot be read or written.
+    Remove expired tags, and end a guarantee that another client has broken. If a parameter or tag
+    still requires one, keep the table again from now on. Write notes of dropped partitions, and
+    combine many notes into a few files. `now_s` is by the metastore's clock.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -258,14 +209,7 @@ def _note_what_is_missed(
     roots: Sequence[tuple[PartitionInfo, AcidState]],
     snapshot: Snapshot,
 ) -> None:
-    """Write notes of all files that are known to have been removed without a write ID.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        roots: all roots with their current state.
-        snapshot: the current snapshot.
-    """
+    """Write notes of all files that are known to have been removed without a write ID."""
     note_dropped(client, table)
     note_lost(client, loss_detector_of(table), roots, snapshot.write_ids(table.ref))
 
@@ -282,12 +226,9 @@ def _states(
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
 
-    A committed compaction on 4.x is no obstacle, although it waits for cleaning. The cleaning
-    removes only files that its result has replaced, and the guarantee is based on a later listing.
-    The entry may wait for as long as the table's parameter keeps those files.
-
-    Raises:
-        KeepingRefusedError: a compaction has not finished.
+    A committed compaction on 4.x is no obstacle: its cleaning removes only files that its result
+    has replaced, and the guarantee is based on a later listing. The entry may wait for as long as
+    the table's parameter keeps those files.
     """
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):

@@ -1,37 +1,29 @@
 """Detect files of past versions that were removed without a write ID.
 
-DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion remove files without a write ID. After the
-removal of all files, a root looks like a root that never had files. Only notes of commits,
-guarantees and known losses show the difference.
+DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion remove files without a write ID. A root
+then looks as if it never had files; only notes of commits, guarantees and known losses tell.
 
-Input is the notes of a table, and the state of a root in a version. Output is a description of the
-version's missing files. Output also includes the losses that a cleaner must record in notes
-(`Reset`). If a loss has a note, later versions remain readable, since they never contained the
-files. This module must not depend on a metastore.
+Input is the notes of a table, and the state of a root in a version. Output describes the version's
+missing files, and the losses that a cleaner must note (`Reset`), so that later versions, which
+never contained the files, remain readable. Must not depend on a metastore.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises, Reset
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.versions import is_seen, not_held, write_id_of
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.plan.history import below
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 
 _NONE = WriteId(0)
 
@@ -40,8 +32,7 @@ _NONE = WriteId(0)
 class LossDetector:
     """The notes about a table's past, with methods that detect missing files.
 
-    `keeping` records the live files at the start of the guarantee, even if the guarantee was broken
-    later.
+    `keeping` has the live files at the start of the guarantee, even if it was broken later.
     """
 
     table: TableInfo
@@ -66,13 +57,7 @@ class LossDetector:
     # ---- a root that exists ----------------------------------------------------------------------
 
     def missed(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Describe a version's missing files in a root; return None if no file is missing.
-
-        Args:
-            info: the root.
-            state: the state of the root in the version.
-            then: the write IDs of the version.
-        """
+        """Describe what is missing in a root in the version with the write IDs `then`, or None."""
         for reset in self._resets(info.name):
             if reset.may_have_been_in(then.high_watermark) and not _covers(state, reset):
                 return (
@@ -96,7 +81,6 @@ class LossDetector:
         return self._moved(info, state, then)
 
     def _moved(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Describe a directory of a version that was moved from another partition."""
         names = [d.name for d in state.live if not d.is_compacted]
         for name, until in self.strangers(info, names):
             if then.high_watermark <= until:
@@ -111,12 +95,9 @@ class LossDetector:
     ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
         """Yield moved directories, each with a version number.
 
-        The number is the last version in which the directory may have been in its old partition.
-        For later versions, a note records that the old partition has lost the directory.
-
-        Args:
-            info: the root.
-            names: the directories in the root. Names of a compactor's directories are no evidence.
+        The number is the last version in which the directory may have been in its old partition;
+        for later versions, a note records its loss there. Names of a compactor's directories are no
+        evidence.
         """
         own = {note.write_id for note in self._commits_of(info)}
         for name in names if info.name.columns else ():
@@ -131,11 +112,7 @@ class LossDetector:
     def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
         """Return why a table that looks empty at a version may have had rows, or None.
 
-        A table also looks empty if all its files were removed without a write ID.
-
-        Args:
-            state: the state of a root in the version.
-            then: the write IDs of the version.
+        All its files may have been removed without a write ID. `then` are the version's write IDs.
         """
         if self.table.is_partitioned or state.live or state.originals:
             return None
@@ -167,13 +144,7 @@ class LossDetector:
     def newly_lost(
         self, info: PartitionInfo, state: AcidState, now: ValidWriteIdList
     ) -> Mapping[str, tuple[WriteId, WriteId]]:
-        """Return a root's missing files that no loss note lists, each with its write ID range.
-
-        Args:
-            info: the root.
-            state: the root's current state.
-            now: the write IDs that are committed now.
-        """
+        """Return a root's missing files that no loss note lists, each with its write ID range."""
         ranges: dict[str, tuple[WriteId, WriteId]] = {}
         root = None if self.keeping is None else self.keeping.roots.get(info.name)
         for text in () if root is None else root.evidence:
@@ -220,11 +191,8 @@ class LossDetector:
     ) -> tuple[Reset, ...]:
         """Return the notes to write about partitions that no longer exist.
 
-        Args:
-            existing: the existing partitions. List the partitions before `now` is read. Otherwise,
-                a partition could be dropped between the two steps. This partition might exist in
-                versions after `now`, and the note would not cover these versions.
-            now: the write IDs that are committed now.
+        List the `existing` partitions before `now` is read: one that was dropped in between might
+        exist in versions after `now`, which the note would not cover.
         """
         partitions, high = frozenset(existing), now.high_watermark
         ends: dict[PartitionName, dict[str, WriteId]] = {}
@@ -250,12 +218,7 @@ class LossDetector:
     def superfluous(
         self, existing: Collection[PartitionName], noted: Iterable[Reset]
     ) -> tuple[Horizon, ...]:
-        """Return horizons of dropped partitions that are replaced by a `Reset` note.
-
-        Args:
-            existing: the partitions that exist.
-            noted: notes that this object does not contain.
-        """
+        """Return horizons of dropped partitions that a `Reset` replaces, also one of `noted`."""
         partitions, ends = frozenset(existing), dict[PartitionName, WriteId]()
         for reset in (*self.resets, *noted):
             if reset.lowest == _NONE:
@@ -335,10 +298,7 @@ class LossDetector:
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
         """Return the missing paths or URIs that a commit wrote to a root.
 
-        Args:
-            note: the commit, one of `_commits_of`.
-            info: the root.
-            state: the state of the root in a snapshot that includes the commit.
+        The snapshot of `state` must include the commit.
         """
         if state.base is not None and state.base.high >= note.write_id:
             return ()
@@ -381,10 +341,9 @@ class LossDetector:
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
-        """The paths or URIs that each commit wrote, by location. Each location ends in a slash.
+        """The paths or URIs that each commit wrote, by location with a slash at its end.
 
-        The mapping is grouped by location for speed. A commit may have written to ten thousand
-        partitions, and each partition needs only its own paths.
+        A commit may have written to ten thousand partitions, and each needs only its own paths.
         """
         locations_by_write: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:

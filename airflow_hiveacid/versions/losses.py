@@ -1,26 +1,22 @@
 """Notes of files removed without a write ID, so that later versions stay readable.
 
-Input is a metastore, a table, and the state of its roots. A cleaner may later delete the evidence
-of a loss (`versions.loss_detector`). So this module first writes a note of the loss.
+Input is a metastore, a table, and the state of its roots. The notes are written before a cleaner
+deletes the evidence of a loss (`versions.loss_detector`).
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -33,17 +29,7 @@ def note_lost(
 ) -> None:
     """Write notes of files that roots had and that were removed without a write ID.
 
-    The notes cover all versions up to the newest version, even versions after `now`. Files of these
-    versions may also have been removed.
-
-    Args:
-        client: the metastore.
-        loss_detector: the notes about the table.
-        roots: the roots with their current states.
-        now: the write IDs that are committed now.
-
-    Raises:
-        StorageError: the notes cannot be written.
+    The notes cover all versions up to the newest, even after `now`, whose files may also be gone.
     """
     losses = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
     losses = {name: lost for name, lost in losses.items() if lost}
@@ -77,16 +63,7 @@ def note_dropped(
 ) -> None:
     """Write notes of the dropped partitions that a table's notes mention.
 
-    The new notes replace the horizons of these partitions. Without this step, the horizons of a
-    table accumulate if a partition is dropped each day.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        notes: the table's notes, if they are already listed.
-
-    Raises:
-        StorageError: notes cannot be read or written.
+    They replace the horizons of these partitions, which would accumulate if one is dropped daily.
     """
     if not table.is_partitioned:
         return
@@ -106,10 +83,6 @@ def note_dropped(
 
 
 def loss_detector_of(table: TableInfo, notes: VersionNotes | None = None) -> LossDetector:
-    """Return a `LossDetector` with the notes about a table's past.
-
-    Raises:
-        StorageError: notes cannot be read.
-    """
+    """Return a `LossDetector` with the notes about a table's past."""
     notes = VersionNotes.of(table) if notes is None else notes
     return LossDetector.of(table, notes.commits(), notes.promises())

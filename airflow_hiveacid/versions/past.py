@@ -2,30 +2,40 @@
 
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open. After a cleaner writes a horizon, the cleaner waits for readers that may not
-have read this note. `plan.history.as_of_time` decides which writes belong to the state at a given
-time. This module must not read rows.
+transaction is open: a cleaner that writes a horizon waits for readers that may not have read it.
+`plan.history.as_of_time` decides which writes belong to a time. Must not read rows.
+
+Two versions use the same files of a root if no write ID in a file name or note lies between them.
+So `Readable` checks only one version of each such interval.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
+    NotEnoughHistoryError,
     NotTransactionalError,
     VersionDoubtfulError,
     VersionGoneError,
     VersionNotSettledError,
     VersionUnknownError,
 )
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.records.keeping import Promises
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.records.keeping import Promises, Tag
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import (
+    Guarantee,
     VersionSpec,
     as_of_number,
     not_held,
@@ -33,27 +43,16 @@ from airflow_hiveacid.format.state.versions import (
     state_as_of,
     without_aborted,
 )
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
-from airflow_hiveacid.versions.readable import Readable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.state.versions import Kept
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
+Root = tuple[PartitionInfo, Listing]
 
 _MOST_WRITERS: Final = 5
 _MOST_DROPPED: Final = 5
@@ -75,9 +74,8 @@ _NEVER_CLEANED: Final = frozenset(
 class Past:
     """A table as of a version.
 
-    `now` contains all committed write IDs; `then` contains the write IDs of the version.
-    `loss_detector` uses notes to detect files that were removed without a write ID. `promises` is
-    None until the guarantees are read. The guarantees are read only on first use.
+    `now` contains all committed write IDs, `then` those of the version. `loss_detector` finds files
+    that were removed without a write ID. `promises` is None until the guarantees are first used.
     """
 
     client: MetastorePort
@@ -95,10 +93,7 @@ class Past:
     ) -> tuple[AcidState, ...]:
         """Return the version's state of each root; the listings must be current.
 
-        Raises:
-            VersionGoneError: the files may be incomplete. The error contains the oldest complete
-                version.
-            HiveAcidError: `resolve` raised an error, or a note cannot be read.
+        Raises VersionGoneError, with the oldest complete version, if files may be missing.
         """
         states, failure = [], None
         for info, listing in zip(partitions, listings, strict=True):
@@ -113,11 +108,7 @@ class Past:
         return tuple(states)
 
     def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
-        """Return the version's state of one root; see `states`.
-
-        Raises:
-            VersionGoneError: the files may be incomplete.
-        """
+        """Return the version's state of one root; see `states`."""
         try:
             state = self._state_if(listing, None)
         except VersionGoneError:
@@ -149,9 +140,7 @@ class Past:
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
         """Check that all known partitions of the version still exist.
 
-        Raises:
-            VersionGoneError: partitions no longer exist. The error names some of the partitions,
-                and contains the table's oldest readable version.
+        Raises VersionGoneError, with some of the missing ones and the oldest readable version.
         """
         names = self.vanished(existing)
         if not names:
@@ -163,12 +152,7 @@ class Past:
         self._fail(_dropped(names), oldest, keeping_helps=False)
 
     def at(self, number: WriteId) -> Past:
-        """Return the same table as of a different version number.
-
-        Raises:
-            VersionNotSettledError, VersionUnknownError: the version could still change, or does not
-                exist.
-        """
+        """Return the same table as of a different version number."""
         return replace(
             self,
             version=VersionSpec(number=number),
@@ -191,7 +175,7 @@ class Past:
             keeping_helps=keeping_helps,
         )
 
-    def _state_if(self, listing: Listing, promise: Kept | None) -> AcidState:
+    def _state_if(self, listing: Listing, promise: Guarantee | None) -> AcidState:
         return state_as_of(
             listing,
             now=self.now,
@@ -216,8 +200,117 @@ class Past:
         return state
 
 
+@dataclass(frozen=True, kw_only=True)  # no slots: results are cached
+class Readable:
+    """The readable versions of some roots, or of the whole table if `is_whole`."""
+
+    past: Past
+    roots: Sequence[Root]
+    is_whole: bool = False
+    _of_roots: dict[tuple[int, int], bool] = field(default_factory=dict, init=False, repr=False)
+    _of_all: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
+
+    def holds(self, number: WriteId) -> bool:
+        """Return True if the version with this number is readable."""
+        try:
+            past = self.past.at(number)
+        except (VersionNotSettledError, VersionUnknownError):
+            return False
+        key = bisect_right(self._all_borders, number)
+        if key not in self._of_all:
+            self._of_all[key] = not self._missing.vanished(self._existing, past.then) and all(
+                self._holds(past, index, number) for index in range(len(self.roots))
+            )
+        return self._of_all[key]
+
+    def oldest(self) -> int:
+        """Return the oldest readable version; 0 if there is none."""
+        numbers = (n for n in {1, *self._all_borders} if n > 0)
+        return next((n for n in sorted(numbers) if self.holds(WriteId(n))), 0)
+
+    def _holds(self, past: Past, index: int, number: WriteId) -> bool:
+        key = index, bisect_right(self._borders[index], number)
+        if key not in self._of_roots:
+            try:
+                past.state(*self.roots[index])
+            except (VersionGoneError, NotEnoughHistoryError):
+                self._of_roots[key] = False
+            else:
+                self._of_roots[key] = True
+        return self._of_roots[key]
+
+    @cached_property
+    def _existing(self) -> frozenset[PartitionName]:
+        return frozenset(info.name for info, _ in self.roots)
+
+    @cached_property
+    def _missing(self) -> LossDetector:
+        """The notes about missing partitions; empty unless all roots are known."""
+        if not (self.is_whole and self.past.table.is_partitioned):
+            return LossDetector(table=self.past.table)
+        return self.past.loss_detector.without(self._existing)
+
+    @cached_property
+    def _all_borders(self) -> list[int]:
+        missing = _noted(self._missing, self.past.now)
+        return sorted({b for borders in self._borders for b in borders} | missing)
+
+    @cached_property
+    def _borders(self) -> list[list[int]]:
+        """For each root, the ascending version numbers at which the readability can change."""
+        write_ids, root_borders = self.past.now, []
+        is_partitioned = self.past.table.is_partitioned
+        unknown = None if is_partitioned else self.past.loss_detector.first_unknown(write_ids)
+        for info, listing in self.roots:
+            borders = _noted(self.past.loss_detector.of_root(info), write_ids)
+            if unknown is not None:
+                borders.add(unknown)
+            names = _names(listing)
+            for name in names:
+                borders |= _ends(name, write_ids)
+            moved = self.past.loss_detector.strangers(info, names)
+            borders |= {until + 1 for _, until in moved if until < write_ids.high_watermark}
+            promise = self.past.promised.of(info.name)
+            if promise is not None:
+                borders.add(_last_visible(write_ids, promise.floor))
+            root_borders.append(sorted(borders))
+        return root_borders
+
+
+def _noted(loss_detector: LossDetector, write_ids: ValidWriteIdList) -> set[int]:
+    numbers: set[int] = {note.write_id for note in loss_detector.commits}
+    numbers |= {horizon.write_id for horizon in loss_detector.horizons}
+    for reset in loss_detector.resets:
+        numbers |= {reset.lowest, reset.write_id + 1}
+    for root in () if loss_detector.keeping is None else loss_detector.keeping.roots.values():
+        names = map(parse_directory_name, root.evidence)
+        numbers |= {end for name in names if name is not None for end in _ends(name, write_ids)}
+    return numbers
+
+
+def _names(listing: Listing) -> list[BaseName | DeltaName]:
+    tops = {path.partition("/")[0] for path in listing.directories}
+    tops |= {file.path.partition("/")[0] for file in listing.files}
+    return [name for top in tops if (name := parse_directory_name(top)) is not None]
+
+
+def _ends(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> set[int]:
+    """Return the version numbers at which the visible part of a directory changes."""
+    low = name.low if isinstance(name, DeltaName) else name.write_id
+    first = low
+    while first < name.high and not write_ids.is_visible(first):
+        first = WriteId(first + 1)
+    return {low, first, name.high, _last_visible(write_ids, name.high)}
+
+
+def _last_visible(write_ids: ValidWriteIdList, write_id: WriteId) -> WriteId:
+    """Return the highest committed write ID up to `write_id`; 0 if there is none."""
+    while write_id > 0 and not write_ids.is_visible(write_id):
+        write_id = WriteId(write_id - 1)
+    return write_id
+
+
 def _dropped(names: Sequence[PartitionName]) -> str:
-    """Describe the dropped partitions; name only the first few."""
     if len(names) == 1:
         return f"partition {names[0]} was dropped"
     text = ", ".join(map(str, names[:_MOST_DROPPED]))
@@ -235,19 +328,13 @@ def past_of(
 ) -> Past:
     """Return a `Past` for a version of a table.
 
-    Args:
-        client: the metastore. This function reads the metastore's compaction queue. If the version
-            has open writes, this function also reads the locks.
-        table: the table.
-        version: the version; it must not be the current state.
-        snapshot: the current snapshot.
-        taken_s: a function that returns a time of the metastore's clock from before the snapshot.
+    Reads the compaction queue, and the locks if the version has open writes. `version` must not be
+    the current state. `taken_s` returns a time of the metastore's clock from before the snapshot.
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
             version is unknown, or could still change.
-        StorageError: notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -267,11 +354,7 @@ def past_of(
 
 
 def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Past:
-    """Return a `Past` for the current state of a table, with the notes about its past.
-
-    Raises:
-        StorageError: notes cannot be read.
-    """
+    """Return a `Past` for the current state of a table, with the notes about its past."""
     notes = VersionNotes.of(table)
     commits = notes.commits()
     promises = notes.promises()
@@ -291,14 +374,10 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
 def promises_of(
     client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
 ) -> Promises:
-    """Return the guarantees about a table, except guarantees that another client has broken.
+    """Return the guarantees about a table, except those that another client has broken.
 
-    Args:
-        client: the metastore; its queue lists the compactions.
-        table: the table.
-        notes: the table's notes, if they are already listed. If a guarantee appears broken, this
-            function lists the notes again. Our compactors write their notes before the queue shows
-            their compactions as finished.
+    If one appears broken, the notes are listed again: our compactors write their notes before the
+    queue shows their compactions as finished.
     """
     if notes is not None:
         promises = _promises_of(client, table, notes)
@@ -360,12 +439,7 @@ def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
 
 
 def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
-    """Return a table's tag, which may have expired.
-
-    Raises:
-        VersionUnknownError: the table has no tag of this name.
-        CorruptFileError: a tag is damaged.
-    """
+    """Return a table's tag, which may have expired. Raises VersionUnknownError if there is none."""
     tag = notes.tag(name)
     if tag is None:
         names = ", ".join(tag.name for tag in notes.tags()) or "none"

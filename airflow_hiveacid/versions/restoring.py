@@ -1,33 +1,27 @@
 """Find the partitions of a table that a restore to a version may have to change.
 
-Input is a metastore, a table, a version, and the current snapshot. Output lists every root that may
-differ, with its current state and its state in the version. The module refuses a version if its
-files may be incomplete. This module must not read rows.
+Input is a metastore, a table, a version, and the current snapshot. Output is every root that may
+differ, with its current state and its state in the version. Refuses a version whose files may be
+incomplete. Must not read rows.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.restoring import may_differ
 from airflow_hiveacid.storage.stores.listing import list_roots
-from airflow_hiveacid.versions.past import past_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.versions import VersionSpec
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.versions.past import Past
+from airflow_hiveacid.versions.past import Past, past_of
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +38,8 @@ class Differing:
     def had_no_files(self) -> bool:
         """True if the root had no files in the version.
 
-        Either it was made later, or it was dropped since, and then made again. Only notes of its
-        writes tell these cases apart, and other engines write no notes.
+        Only notes of its writes show whether it was made later, or dropped and made again; other
+        engines write no notes.
         """
         return not self.then.live and not self.then.originals
 
@@ -63,20 +57,7 @@ def differing_roots(
     *,
     taken_s: Callable[[], float | None],
 ) -> tuple[Past, tuple[Differing, ...]]:
-    """Return the table as of the version, and the roots that may have changed since.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        version: the version to restore.
-        snapshot: the current snapshot.
-        taken_s: see `past_of`.
-
-    Raises:
-        VersionGoneError: a partition was dropped after the version, or files of the version may be
-            missing.
-        HiveAcidError: as for `past_of`.
-    """
+    """Return the table as of the version, and the roots that may have changed since."""
     past = past_of(client, table, version, snapshot, taken_s=taken_s)
     roots = client.list_partitions(table)
     if table.is_partitioned:
@@ -95,11 +76,7 @@ def differing_roots(
 def differing_now(
     client: MetastorePort, table: TableInfo, version: VersionSpec
 ) -> tuple[Differing, ...]:
-    """Return the roots that may have changed since a version; no open transaction is needed.
-
-    Raises:
-        HiveAcidError: as for `differing_roots`.
-    """
+    """Return the roots that may have changed since a version; no open transaction is needed."""
     # Read the clock before taking the snapshot: `taken_s` must be a time before the snapshot.
     taken_s = None if version.number is not None else server_now(client)
     snapshot = snapshot_now(client, [table.ref])

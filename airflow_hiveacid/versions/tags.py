@@ -6,27 +6,23 @@ provider's cleaners. See docs/decisions/versions.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, without_aborted
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import Past, past_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _NEXT_S: Final = 0.002
 """The minimum difference between the times of two tag notes. Notes store times in milliseconds."""
@@ -46,21 +42,17 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     """Name a version, and keep its files until the tag expires or is removed.
 
     If the tag already names this version, only its expiry changes. A retry by the same maker may
-    request a tag of the current state again. Then the tag keeps the version of the first request.
-    An earlier request of this maker may have been killed before its second check. Then this request
-    checks and writes the tag again.
+    request a tag of the current state again. Then the tag keeps the version of the first request,
+    which may have been killed before its second check, so the tag is checked and written again.
 
     Args:
-        client: the metastore. No other thread may use this client at the same time.
+        client: the metastore; no other thread may use this client at the same time.
         table: the table.
         name: the tag's name.
-        version: the version to tag. The current state means the newest version that no open write
-            can change.
-        expires_s: the expiry in seconds since 1970, by the metastore's clock; None means no expiry.
-        made_by: a description of the maker for users. A retry has the same description as its first
-            try.
-        may_retry: True if an equal `made_by` means a retry. `may_retry` is False for requests that
-            people make, because all these requests have the same `made_by`.
+        version: the current state means the newest version that no open write can change.
+        expires_s: seconds since 1970, by the metastore's clock; None means no expiry.
+        made_by: a description of the maker for users, the same in a retry.
+        may_retry: True if an equal `made_by` means a retry; people's requests all have the same.
         moves: True if the tag may be moved from a different version to this version.
 
     Raises:
@@ -114,11 +106,7 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
 
 
 def time_from_now(client: MetastorePort, seconds: float) -> float:
-    """Return the metastore's current time plus some seconds, in seconds since 1970.
-
-    Raises:
-        ConfigurationError: the metastore does not report its time.
-    """
+    """Return the metastore's current time plus some seconds, in seconds since 1970."""
     now_s = server_now(client)
     if now_s is None:
         raise ConfigurationError("the metastore does not report its time")
@@ -128,9 +116,8 @@ def time_from_now(client: MetastorePort, seconds: float) -> float:
 def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag) -> bool:
     """Change a tag's expiry; return True if its files are certainly kept.
 
-    A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was
-    written before the old tag expired. Suppose a cleaner reads a time after the old expiry. This
-    cleaner reads the tags later, and therefore finds the new tag.
+    A cleaner reads the time first, then the tags. So the files are certainly kept if the new tag
+    was written before the old one expired: a cleaner that reads a later time finds the new tag.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):
@@ -145,11 +132,7 @@ def _check_alone(
 ) -> None:
     """Check that no other client has created, or is creating, this tag for a different version.
 
-    Each client writes its tag before this check. So at least one of two clients finds the tag of
-    the other client. So two clients never both succeed for different versions.
-
-    Raises:
-        TagTakenError: a tag of another client has this name.
+    Each client writes its tag before this check, so at least one of two clients finds the other's.
     """
     version_ids = ValidWriteIdList.parse(tag.write_ids)
     since_s = -1.0 if older is None else older.made_s
@@ -175,7 +158,6 @@ def _is_for(tag: Tag, then: ValidWriteIdList) -> bool:
 
 
 def _after(older: Tag, now_s: float) -> float:
-    """Return the creation time for a tag that replaces an older tag."""
     return max(now_s, older.made_s + _NEXT_S)
 
 

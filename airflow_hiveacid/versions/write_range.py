@@ -1,16 +1,16 @@
 """The writes between two versions of a table, and the notes about them.
 
 Input is a metastore, a table, the current snapshot, and two versions. Output is the range of writes
-between the versions, its segments in each root, and the commit times. This module must not read
-rows.
+between them, its segments in each root, and the commit times. Must not read rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -18,6 +18,9 @@ from airflow_hiveacid.format.errors import (
     VersionRangeError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Promises
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import (
     ChangeRange,
@@ -26,22 +29,20 @@ from airflow_hiveacid.format.state.change_range import (
     settled,
     up_to,
 )
-from airflow_hiveacid.format.state.versions import VersionSpec, newest_of, not_held, without_aborted
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.state.versions import (
+    Guarantee,
+    VersionSpec,
+    newest_of,
+    not_held,
+    without_aborted,
+)
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.past import Past, past_of, promises_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.records.keeping import Promises
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.state.versions import Kept
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 Version = int | str | datetime | VersionSpec
 """The values that `VersionSpec.meant_by` accepts."""
@@ -54,10 +55,9 @@ _EXACT_S: Final = 1.0
 class WriteRange:
     """The writes of a table between two versions, with the files that exist now.
 
-    `first` and `last` are the table as of the two versions. `first` or `last` is None for the table
-    before its first write. `held` and `had` are facts about the first version that the caller
-    knows. `held` maps a partition name to a file or directory name in its root (`newest_of`). `had`
-    are the partitions that existed in the first version, or None if they are unknown.
+    `first` and `last` are the table as of the two versions; None before the first write. What the
+    caller knows of the first version: `held` maps a partition name to a file or directory name in
+    its root (`newest_of`), `had` are the partitions that existed, or None if unknown.
     """
 
     client: MetastorePort
@@ -90,20 +90,12 @@ class WriteRange:
         return (first | last) - gone_before
 
     def check_vanished(self, names: Collection[PartitionName]) -> None:
-        """Raise an error if the changes need missing partitions (`names`).
-
-        Raises:
-            ChangesGoneError: the changes need a missing partition. The error names the partition.
-        """
+        """Raise an error if the changes need missing partitions (`names`)."""
         for name in sorted(names, key=str):
             raise self._gone(f"partition {name} was dropped together with its rows", 0)
 
     def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
-        """Return the segments of the range in a root; the listing must be current.
-
-        Raises:
-            ChangesGoneError: required files may be missing.
-        """
+        """Return the segments of the range in a root; the listing must be current."""
         try:
             segments = self._segments(listing)
         except ChangesGoneError:
@@ -137,7 +129,9 @@ class WriteRange:
                     times[note.write_id] = time.by_s
         return times
 
-    def _segments(self, listing: Listing, promise: Kept | None = None) -> tuple[ChangeSegment, ...]:
+    def _segments(
+        self, listing: Listing, promise: Guarantee | None = None
+    ) -> tuple[ChangeSegment, ...]:
         return segments_of(
             listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=promise
         )
@@ -160,9 +154,8 @@ class WriteRange:
     ) -> None:
         """Check that the files of the first version, or their replacements, still exist.
 
-        The result of an overwrite or compaction within the range does not count as a replacement.
-        Rows may already have been missing when such a result was written. Then the result lacks
-        these rows, too. The change feed would not report the loss of these rows.
+        The result of an overwrite or compaction within the range is no replacement: it lacks rows
+        that were already missing when it was written, and the feed would not report their loss.
         """
         if segments:
             state = segments[0].state
@@ -207,19 +200,8 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
 ) -> WriteRange:
     """Return the range of writes after an earlier version, up to and including a later version.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        snapshot: the current snapshot.
-        since: the earlier version.
-        until: the later version. None means the newest version that no open write can change.
-        taken_s: see `past_of`.
-
-    Raises:
-        VersionRangeError: the later version lacks a write of the earlier version.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: one
-            of the versions is unknown, or could still change.
-        StorageError: notes cannot be read.
+    Without `until`, the range ends at the newest version that no open write can change. `taken_s`
+    is as for `past_of`. Raises VersionRangeError if the later version lacks a write of the earlier.
     """
     notes = VersionNotes.of(table)
     commits = notes.commits()

@@ -17,13 +17,14 @@ import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, Warehouse
+from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ResourceManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _HOME: Final = Path(tempfile.mkdtemp(prefix="hiveacid-airflow-"))
@@ -56,28 +57,35 @@ def airflow_home() -> Path:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """A metastore that nobody answers for, and a local Spark."""
     made = Connections(monkeypatch=monkeypatch)
-    made.add("hive_acid_default", "hive_acid_metastore", extra={"uris": METASTORE_URI})
+    made.metastore()
     made.add("spark_default", "spark", host="local[1]")
     return made
 
 
 @pytest.fixture
-def spark(tmp_path: Path) -> FakeSpark:
-    """A pretending Spark, told to succeed."""
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    """A pretending Spark, told to succeed, which every task submits with by default."""
     fake = FakeSpark(directory=tmp_path / "spark")
     fake.install()
+    monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(fake.bin_dir))
     return fake
 
 
 @pytest.fixture
 def warehouse(hive_metastore: LocalMetastore, connections: Connections) -> Iterator[Warehouse]:
     """A fresh database on a real 4.0.1, to which the default connection leads."""
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": hive_metastore.uri})
+    connections.metastore(hive_metastore.uri)
     connections.monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     db = f"airflow_{uuid.uuid4().hex[:12]}"
     with connect(MetastoreEndpoint(uris=(hive_metastore.uri,))) as client:
         client.create_database(db)
         yield Warehouse(client=client, uri=hive_metastore.uri, db=db)
+
+
+@pytest.fixture
+def table(warehouse: Warehouse) -> TableInfo:
+    """A table without rows."""
+    return warehouse.table("t")
 
 
 @pytest.fixture
@@ -123,6 +131,7 @@ def on_kubernetes(
     api: KubernetesServer,
     connections: Connections,
     tmp_path: Path,
+    spark: FakeSpark,  # noqa: ARG001 - what a task submits with
     monkeypatch: pytest.MonkeyPatch,
 ) -> Connections:
     """A driver in the cluster of that API server, and nobody's kubeconfig."""

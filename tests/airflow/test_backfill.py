@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 
 # Airflow's command for DAGs wants this library only to draw them.
-pytestmark = pytest.mark.filterwarnings("ignore:Could not import graphviz:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Could not import graphviz:UserWarning"),
+    pytest.mark.usefixtures("no_runs"),
+]
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "dags"
 SIBLING: Final = "sum_days"
@@ -141,7 +144,6 @@ def _day(run: DagRun) -> str:
     return str(run.logical_date.date().isoformat())
 
 
-@pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize(
     ("dag_id", "error"),
     [
@@ -162,7 +164,6 @@ def test_a_backfill_of_a_dag_whose_runs_process_no_dates_is_refused(
     assert runs(dag_id) == []
 
 
-@pytest.mark.usefixtures("no_runs")
 def test_a_backfill_of_a_daily_dag_creates_one_run_for_each_day() -> None:
     create(SIBLING)
     assert {run.run_type for run in runs(SIBLING)} == {DagRunType.BACKFILL_JOB}
@@ -175,14 +176,12 @@ def test_a_backfill_of_a_daily_dag_creates_one_run_for_each_day() -> None:
         assert run.data_interval_start == run.logical_date
 
 
-@pytest.mark.usefixtures("no_runs")
 def test_a_backfill_accepts_dates_before_the_start_date_of_the_dag() -> None:
     dates = ["--from-date", "2025-12-30", "--to-date", "2025-12-31"]
     airflow("backfill", "create", "--dag-id", SIBLING, *dates)
     assert list(states()) == ["2025-12-30", "2025-12-31"]
 
 
-@pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize(
     ("behaviour", "not_run"),
     [
@@ -216,7 +215,6 @@ def test_the_reprocess_behaviour_decides_which_ended_runs_are_cleared(
     assert {run.run_id for run in runs(SIBLING)} == first
 
 
-@pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize("behaviour", ["none", "failed", "completed"])
 def test_no_reprocess_behaviour_clears_a_run_that_has_not_ended(behaviour: str) -> None:
     create(SIBLING)
@@ -226,7 +224,6 @@ def test_no_reprocess_behaviour_clears_a_run_that_has_not_ended(behaviour: str) 
     assert list(states().values()) == ["running", "queued", "running"]
 
 
-@pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize(("behaviour", "count"), [("none", 3), ("failed", 4), ("completed", 6)])
 def test_with_a_partition_timetable_a_reprocessed_day_gets_a_new_run(
     behaviour: str, count: int
@@ -238,14 +235,12 @@ def test_with_a_partition_timetable_a_reprocessed_day_gets_a_new_run(
     assert len({run.partition_key for run in runs(BY_KEY)}) == 3
 
 
-@pytest.mark.usefixtures("no_runs")
 def test_a_dag_has_one_backfill_at_a_time() -> None:
     create(SIBLING)
     with pytest.raises(AlreadyRunningBackfill, match=SIBLING):
         create(SIBLING)
 
 
-@pytest.mark.usefixtures("no_runs")
 def test_a_merge_that_depends_on_the_past_is_backfilled_forwards_only() -> None:
     dates = ["--from-date", "2013-01-01", "--to-date", "2013-01-03"]
     command = ["backfill", "create", "--dag-id", "flights_merge", *dates]

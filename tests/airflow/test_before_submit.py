@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk import RetryAction
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
@@ -31,11 +31,11 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
@@ -96,13 +96,12 @@ def metastore(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Iter
     """A metastore with three tables in database `demo`; the check has its default."""
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     with StubServer(**_ANSWERS) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        connections.metastore(server.uri)
         yield server
 
 
 def _refused(task: BaseOperator, spark: FakeSpark, **context: Any) -> HiveAcidError:  # noqa: ANN401
     """Run a task, and return the error that it raises without a start of Spark."""
-    task.spark_bin_dir = str(spark.bin_dir)
     with pytest.raises(HiveAcidError) as caught:
         run_task(task, context_of("task", **context))
     assert spark.calls == []
@@ -196,7 +195,7 @@ def test_a_wrong_table_column_or_partition_fails_before_spark_starts(
 def test_a_later_statement_is_checked_only_after_the_earlier_ones_ran(spark: FakeSpark) -> None:
     """Here the first statement runs, and the error names the second."""
     sql = "DELETE FROM demo.acid WHERE id = 1;\nDELETE FROM demo.gone WHERE id = 1"
-    task = HiveAcidSqlOperator(task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir))
+    task = HiveAcidSqlOperator(task_id="task", sql=sql)
     with pytest.raises(TableNotFoundError) as caught:
         run_task(task)
     assert caught.value.__notes__ == ["in statement 2 of sql, line 2, column 1"]
@@ -206,7 +205,7 @@ def test_a_later_statement_is_checked_only_after_the_earlier_ones_ran(spark: Fak
 def test_a_valid_job_is_checked_with_one_metastore_connection_and_submitted(
     spark: FakeSpark, metastore: StubServer
 ) -> None:
-    assert run_task(_merge(spark_bin_dir=str(spark.bin_dir)))["status"] == "committed"
+    assert run_task(_merge())["status"] == "committed"
     assert len(spark.calls) == metastore.connections == 1
 
 
@@ -214,7 +213,7 @@ def test_with_check_before_submit_off_only_the_driver_checks_the_job(
     spark: FakeSpark, metastore: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
-    run_task(_merge(table="demo.gone", spark_bin_dir=str(spark.bin_dir)))
+    run_task(_merge(table="demo.gone"))
     assert len(spark.calls) == 1
     assert metastore.connections == 0
 
@@ -225,7 +224,6 @@ def test_with_check_before_submit_off_only_the_driver_checks_the_job(
 def test_objects_not_found_by_the_worker_are_left_to_a_driver_of_a_different_user(
     spark: FakeSpark, given: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = {**given, "spark_bin_dir": str(spark.bin_dir)}
     run_task(_merge(table="demo.hidden", **given))
     task = HiveAcidCompactOperator(
         task_id="task", table="demo.acid", partition="day=hidden", **given
@@ -273,12 +271,7 @@ def test_a_program_is_submitted_even_if_the_worker_cannot_reach_the_metastore(
     metastore.close()
     program = tmp_path / "program.py"
     program.touch()
-    task = HiveAcidPySparkOperator(
-        task_id="task",
-        application=str(program),
-        inserts=["demo.acid"],
-        spark_bin_dir=str(spark.bin_dir),
-    )
+    task = HiveAcidPySparkOperator(task_id="task", application=str(program), inserts=["demo.acid"])
     run_task(task)
     assert len(spark.calls) == 1
 
@@ -316,7 +309,7 @@ def test_a_failed_login_on_the_worker_fails_the_task_unless_the_driver_may_log_i
     assert type(error) is ConfigurationError
     assert "NO_SUCH_SECRET" in str(error)
     variables = {"NO_SUCH_SECRET": "it is only in the driver's environment"}
-    task = _merge(table="demo.gone", env_vars=variables, spark_bin_dir=str(spark.bin_dir))
+    task = _merge(table="demo.gone", env_vars=variables)
     run_task(task)
     assert len(spark.calls) == 1
 
@@ -328,18 +321,17 @@ def test_a_check_that_the_metastore_refuses_is_left_to_the_driver(
         raise MetaException("this user may not see the table")
 
     with StubServer(**{**_ANSWERS, "get_table_req": refuse}) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
-        run_task(_merge(spark_bin_dir=str(spark.bin_dir)))
+        connections.metastore(server.uri)
+        run_task(_merge())
     assert len(spark.calls) == 1
 
 
-def test_a_retry_with_a_driver_of_an_earlier_try_skips_the_checks(
-    spark: FakeSpark, metastore: StubServer
-) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_retry_with_a_driver_of_an_earlier_try_skips_the_checks(metastore: StubServer) -> None:
     """That driver may have committed before the table was dropped."""
     store = StateStore({ATTEMPT_KEY: "1-0123456789ab"})
     context = context_of(try_number=2, task_state_store=store)
-    run_task(_merge(table="demo.gone", spark_bin_dir=str(spark.bin_dir)), context)
+    run_task(_merge(table="demo.gone"), context)
     assert metastore.connections == 0
 
 

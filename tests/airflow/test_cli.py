@@ -90,12 +90,10 @@ def test_each_airflow_command_has_the_hiveacid_arguments_and_conn_id_if_it_needs
 
 
 def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
-    run: Callable[..., tuple[int, str, str]],
-    asked: list[tuple[str, ...]],
-    connections: Connections,
+    run: Callable[..., tuple[int, str, str]], asked: list[tuple[str, ...]], connections: Connections
 ) -> None:
     connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://b:2"})
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://a:1"})
+    connections.metastore("thrift://a:1")
     assert run("locks", "-o", "json")[:2] == (0, "[]\n")
     status, out, _ = run("tables", "--conn-id", "other", "-o", "json")
     assert (status, json.loads(out)) == (0, [])

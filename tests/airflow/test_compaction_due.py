@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,11 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.triggers.shared_stream import SharedStreamManager
 
+from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.watch.conditions import CompactionNeeded
 from tests.support.airflow_support import AssetStore
 
 if TYPE_CHECKING:
@@ -24,16 +28,24 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 
 
-def _trigger(table: TableInfo | str, store: AssetStore | None = None, **more: Any) -> Any:  # noqa: ANN401
-    ref = table if isinstance(table, str) else str(table.ref)
+def _trigger(
+    table: TableInfo | str,
+    store: AssetStore | None = None,
+    thresholds: dict[str, Any] | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> CompactionDueTrigger:
+    condition = CompactionNeeded(
+        table=table if isinstance(table, str) else str(table.ref),
+        thresholds=GivenThresholds(
+            **{"delta_count": 2, "delta_ratio": Off.OFF, **(thresholds or {})}
+        ),
+    )
     arguments: dict[str, Any] = {
-        "table": ref,
-        "delta_count": 2,
-        "delta_ratio": "off",
+        "condition": condition.to_json(),
         "hive_acid_conn_id": "hive_acid_default",
         "poll_interval_s": _POLL_S,
         "refire_after_s": 3600.0,
-        **more,
+        **settings,
     }
     trigger = CompactionDueTrigger(**arguments)
     trigger.asset_state_store = store  # type: ignore[assignment]  # what the triggerer injects
@@ -89,13 +101,14 @@ def _lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
-    also_when = "small_files=200,aborted_transactions=off"
-    path, arguments = _trigger("db.t", delta_ratio=0.2, also_when=also_when).serialize()
-    again = import_string(path)(**arguments)
+    also_when = {"aborted_transactions": Off.OFF, "small_files": 200}
+    thresholds = {"delta_count": 2, "delta_ratio": 0.2, "also_when": also_when}
+    path, arguments = _trigger("db.t", thresholds=thresholds).serialize()
+    again = import_string(path)(**json.loads(json.dumps(arguments)))
     assert again.serialize() == (path, arguments)
-    assert arguments["table"] == "db.t"
-    assert (arguments["delta_count"], arguments["delta_ratio"]) == (2, 0.2)
-    assert arguments["also_when"] == {"aborted_transactions": "off", "small_files": 200}
+    condition = CompactionNeeded.from_json(again.condition)
+    assert condition.table == "db.t"
+    assert condition.thresholds == GivenThresholds(**thresholds)
 
 
 def test_a_due_table_gets_one_event_until_it_is_compacted_and_due_again(

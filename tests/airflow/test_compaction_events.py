@@ -16,14 +16,17 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.compaction_watch import newest_writes, queue_state
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger, Poll
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger, Poll
+from airflow_hiveacid.watch.compactions import queue_state
+from airflow_hiveacid.watch.conditions import CompactionNeeded
+from airflow_hiveacid.watch.health import CompactionNeed
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -48,8 +51,8 @@ class _Watched:
         server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
         self.client = FakeClient(server)
         self.client.create_database("demo")
-        for module in ("health", "compaction_watch"):
-            monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: self.client)
+        connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+        monkeypatch.setattr(connect, lambda _: self.client)
         self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
         self._folder, self._tables = folder, 0
         self.table = self._create()
@@ -95,7 +98,7 @@ class _Watched:
         return Poll(
             began_s=time.monotonic() if began_s is None else began_s,
             endpoint=_ENDPOINT,
-            writes=newest_writes(_ENDPOINT, [_REF]),
+            writes=snapshot_now(self.client, [_REF]).tables,
         )
 
 
@@ -104,15 +107,15 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Watched:
     return _Watched(tmp_path, monkeypatch)
 
 
+def _trigger_of(table: str, delta_count: int | None = 2, **settings: Any) -> CompactionDueTrigger:  # noqa: ANN401
+    thresholds = GivenThresholds(delta_count=delta_count, delta_ratio=Off.OFF)
+    condition = CompactionNeeded(table=table, thresholds=thresholds)
+    arguments = {"hive_acid_conn_id": "hms", "poll_interval_s": 60.0, "refire_after_s": 3600.0}
+    return CompactionDueTrigger(condition=condition.to_json(), **(arguments | settings))
+
+
 def _trigger(store: AssetStore | None = None) -> CompactionDueTrigger:
-    trigger = CompactionDueTrigger(
-        table=str(_REF),
-        delta_count=2,
-        delta_ratio="off",
-        hive_acid_conn_id="hms",
-        poll_interval_s=60.0,
-        refire_after_s=3600.0,
-    )
+    trigger = _trigger_of(str(_REF))
     trigger.asset_state_store = store  # type: ignore[assignment]  # what the triggerer injects
     return trigger
 
@@ -167,8 +170,8 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     watched.write(2)
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
-    for module in ("health", "compaction_watch"):
-        assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-poll"}
+    for module in ("watch.health", "metastore.client.metastore_client"):
+        assert importers[f"airflow_hiveacid.{module}"] == {"hiveacid-poll"}
 
 
 def test_a_table_that_is_due_again_when_its_compaction_ends_gets_a_second_event(
@@ -221,9 +224,7 @@ def test_the_compaction_queue_is_not_read_again_before_the_next_write(
     assert _fired(trigger, _after(watched, watched.write)) == [1]
 
 
-def test_a_temporary_failure_to_read_the_queue_causes_no_second_event(
-    watched: _Watched,
-) -> None:
+def test_a_temporary_failure_to_read_the_queue_causes_no_second_event(watched: _Watched) -> None:
     watched.fail_compaction()
     broken = MetastoreCallError(method="show_compact", reason="the database is busy")
     watched.client.server.break_next("show_compactions", broken, is_done=False)
@@ -386,15 +387,15 @@ def test_an_unreadable_stored_event_is_treated_as_no_event(watched: _Watched, no
 
 
 def test_the_queue_state_is_that_of_the_newest_ended_compaction(watched: _Watched) -> None:
-    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    assert queue_state(watched.client, _REF) == (0, False)
     watched.fail_compaction()
-    first, _ = queue_state(_ENDPOINT, "demo.t")
+    first, _ = queue_state(watched.client, _REF)
     watched.fail_compaction()
-    second, is_compacting = queue_state(_ENDPOINT, "demo.t")
+    second, is_compacting = queue_state(watched.client, _REF)
     assert 0 < first < second
     assert not is_compacting
     watched.begin_compaction()
-    assert queue_state(_ENDPOINT, "demo.t") == (second, True)
+    assert queue_state(watched.client, _REF) == (second, True)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +413,7 @@ def test_a_refused_compaction_or_a_cleanup_of_aborted_transactions_sends_no_even
     (entry,) = watched.client.show_compactions(_REF)
     other = replace(entry, **changes)
     monkeypatch.setattr(watched.client, "show_compactions", lambda *_: [other])
-    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    assert queue_state(watched.client, _REF) == (0, False)
     again = _after(watched, watched.write)
     assert _fired(_trigger(), watched.poll, again) == [1]
 
@@ -460,8 +461,8 @@ def test_the_event_names_the_partitions_with_the_most_deltas_first(
         )
         for month, deltas in ((1, 3), (2, 7), (3, 5))
     )
-    seen = Look(table="demo.t", table_id="1", healths=(), due=due)
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", lambda *_: seen)
+    need = CompactionNeed(table="demo.t", table_id="1", healths=(), due=due)
+    monkeypatch.setattr("airflow_hiveacid.watch.health.compaction_need", lambda *_: need)
 
     async def first_event() -> dict[str, Any]:
         async def stream() -> AsyncIterator[Poll]:
@@ -489,8 +490,8 @@ class _SharedPoll:
         self.outcomes = list(outcomes)
         self.slept_s: list[float] = []
         self.asked: list[tuple[str, list[str]]] = []
-        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due._poll", self._poll)
-        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due.asyncio", self)
+        monkeypatch.setattr("airflow_hiveacid.watch.compaction_due._poll", self._poll)
+        monkeypatch.setattr("airflow_hiveacid.watch.compaction_due.asyncio", self)
 
     async def sleep(self, s: float) -> None:
         self.slept_s.append(s)
@@ -501,10 +502,6 @@ class _SharedPoll:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-
-def _trigger_of(table: str, **changes: Any) -> CompactionDueTrigger:  # noqa: ANN401
-    return CompactionDueTrigger(**{**_trigger().serialize()[1], "table": table, **changes})
 
 
 def test_the_shared_poll_continues_after_every_error_and_backs_off(

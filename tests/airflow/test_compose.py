@@ -101,9 +101,7 @@ def test_the_flights_dags_read_the_folder_that_the_tables_service_fills(
         assert any(mount.startswith("warehouse:") for mount in services[name]["volumes"])
 
 
-def test_only_the_prepare_service_gets_the_admin_password(
-    services: dict[str, Any],
-) -> None:
+def test_only_the_prepare_service_gets_the_admin_password(services: dict[str, Any]) -> None:
     seen = {
         name
         for name, service in services.items()

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from airflow.sdk.module_loading import import_string
 from airflow.serialization.serialized_objects import DagSerialization
 from pyarrow import orc
 
+from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -35,8 +35,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.hooks.health import HealthLook
-from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
@@ -53,7 +51,10 @@ from airflow_hiveacid.sensors import (
     HiveAcidCompactionSensor,
     HiveAcidHealthSensor,
     HiveAcidLockFreeSensor,
+    HiveAcidNewVersionSensor,
 )
+from airflow_hiveacid.watch.conditions import Condition
+from airflow_hiveacid.watch.polls import Observation
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -64,10 +65,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
-    from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-    from airflow_hiveacid.triggers.watching import WatchTrigger
+    from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
+    from airflow_hiveacid.watch.trigger import ConditionTrigger
     from tests.support.airflow_support import Connections
 
+pytestmark = pytest.mark.usefixtures("connections")
+
+_CONNECT = "airflow_hiveacid.metastore.client.metastore_client.connect"
 REF = TableRef("demo", "t")
 MONTH_1, MONTH_2 = PartitionName.parse("month=1"), PartitionName.parse("month=2")
 SENSORS: dict[type[HiveAcidWatchSensor], dict[str, Any]] = {
@@ -135,26 +139,17 @@ class Server:
 
 
 def patched(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    for module in ("health", "compaction_watch", "lock_watch"):
-        monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: server.client)
+    monkeypatch.setattr(_CONNECT, lambda _: server.client)
     return server
 
 
 @pytest.fixture
-def server(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V4), monkeypatch)
 
 
 @pytest.fixture
-def server_3(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V3), monkeypatch)
 
 
@@ -276,7 +271,7 @@ def test_one_reached_limit_ends_the_wait_and_the_most_exceeded_limit_comes_first
         task_id="s", table="demo.t", partition="month=1", delta_count=2, deleted_rows=1
     )
     assert poked(only) is None
-    assert str(only.look()) == (
+    assert only.observe().summary == (
         "demo.t: no limit is reached; highest values: delta_count=1, deleted_rows=0"
     )
 
@@ -339,9 +334,9 @@ def test_the_compaction_sensor_names_a_dead_worker_and_the_command_that_ends_its
     txn_id = server.client.open_txn(TxnType.COMPACTION)
     server.client.update_compactor_state(replace(claim, highest_write_id=WriteId(1)), txn_id)
     sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
-    assert str(sensor.look()) == "demo.t: 1 compaction to end: table working"
+    assert sensor.observe().summary == "demo.t: 1 compaction to end: table working"
     server.client.abort_txn(txn_id)
-    told = str(sensor.look())
+    told = sensor.observe().summary
     assert f"has no result, because its transaction {txn_id} was aborted" in told
     assert told.endswith("`clean demo.t`, `compact demo.t` or `cancel demo.t` ends the entry")
 
@@ -430,7 +425,7 @@ def test_the_sensor_waits_for_a_compaction_in_an_unknown_state_until_a_newer_one
     server.server.queue = {1: old, 2: odd}
     assert compactions() is None
     sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
-    assert str(sensor.look()) == "demo.t: 1 compaction to end: table resting"
+    assert sensor.observe().summary == "demo.t: 1 compaction to end: table resting"
     newest = replace(old, entry_id=number and 3, ended_s=30.0)
     server.server.queue = {2: replace(odd, ended_s=20.0), 3: newest}
     assert compactions() == ended(("", newest.entry_id, "succeeded"))
@@ -584,7 +579,7 @@ def test_the_log_names_the_transaction_user_job_and_age_of_a_blocking_lock_but_n
     began = server.server.now_s()
     monkeypatch.setattr("time.time", lambda: began + 200)
     sensor = HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared_write")
-    assert str(sensor.look()) == (
+    assert sensor.observe().summary == (
         "demo.t: a request for a shared_write lock would wait for: exclusive on demo.t by"
         " transaction 2 (user etl, job etl/daily/merge, acquired 3 min 20 s ago)"
     )
@@ -664,9 +659,9 @@ def test_a_trigger_polls_the_partition_of_its_sensor(
     for partition in ("month=1", "month=2", "month=2"):
         server.warehouse.delta(table, 1, partition)
     task = sensor(task_id="s", table="demo.t", partition="month=1", **arguments)
-    found = task.trigger(table="demo.t", partition="month=1").look(HiveAcidHook().settings)
-    assert found == task.look()
-    assert bool(found.due) is (sensor is not HiveAcidHealthSensor)
+    observation = Condition.from_json(task.trigger().condition).observe(server.client)
+    assert observation == task.observe()
+    assert bool(observation.findings) is (sensor is not HiveAcidHealthSensor)
 
 
 def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: Server) -> None:
@@ -687,7 +682,7 @@ def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: 
         sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
 
 
-def payload_of(trigger: WatchTrigger) -> dict[str, Any]:
+def payload_of(trigger: ConditionTrigger) -> dict[str, Any]:
     async def first() -> dict[str, Any]:
         event = await anext(trigger.run())
         found: dict[str, Any] = event.payload
@@ -705,7 +700,7 @@ def test_a_shortened_event_counts_the_omitted_compactions(server: Server) -> Non
         for n in range(1, 1001)
     }
     sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
-    event = payload_of(sensor.trigger(table="demo.t"))
+    event = payload_of(sensor.trigger())
     assert len(json.dumps(event)) <= MOST_BYTES
     answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
     assert len(answer["compactions"]) > 50
@@ -717,11 +712,11 @@ def test_a_shortened_event_counts_the_omitted_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exceeded = Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=1)
-    due = tuple(ReachedLimit(partition=f"month={n}", exceeded=exceeded) for n in range(1000))
-    look = HealthLook(table="demo.t", due=due, highest={})
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look_at_limits", lambda *_: look)
+    limits = (ReachedLimit(partition=f"month={n}", exceeded=exceeded) for n in range(1000))
+    observation = Observation(summary="", findings=tuple(limit.record() for limit in limits))
+    monkeypatch.setattr("airflow_hiveacid.watch.health.reached_limits", lambda *_: observation)
     sensor = HiveAcidHealthSensor(task_id="s", table="demo.t", delta_count=1)
-    event = payload_of(sensor.trigger(table="demo.t"))
+    event = payload_of(sensor.trigger())
     assert len(json.dumps(event)) <= MOST_BYTES
     answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
     assert answer == poked(sensor)
@@ -779,14 +774,10 @@ def test_a_sensor_and_its_trigger_poll_the_metastore_of_their_connection(
     unblock(server, table, block(server))
     connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://other:9083"})
     asked: list[tuple[str, ...]] = []
-    for module in ("health", "compaction_watch", "lock_watch"):
-        monkeypatch.setattr(
-            f"airflow_hiveacid.hooks.{module}.connect",
-            lambda endpoint: (asked.append(endpoint.uris), server.client)[1],
-        )
+    monkeypatch.setattr(_CONNECT, lambda endpoint: (asked.append(endpoint.uris), server.client)[1])
     task = sensor(task_id="s", table="demo.t", hive_acid_conn_id="other", **SENSORS[sensor])
     assert poked(task) is not None
-    payload_of(task.trigger(table="demo.t", hive_acid_conn_id="other"))
+    payload_of(task.trigger())
     assert asked == [("thrift://other:9083",)] * 2
 
 
@@ -808,10 +799,14 @@ def test_the_sensors_can_be_serialised_and_read_back() -> None:
 
 
 def test_the_results_page_documents_every_field_of_the_sensors(server: Server) -> None:
-    server.table()
+    server.warehouse.delta(server.table(), 1)
     server.client.mark_compacted(server.claim())
+    lock = poked(HiveAcidLockFreeSensor(task_id="s", table="demo.t"))
+    data = poked(HiveAcidNewVersionSensor(task_id="s", table="demo.t", since=0))
     queue = compactions()
     entry = queue["compactions"][0]
     limit = reached("delta_count", 1, 1)
     assert fields_in_the_page("Ended compactions") == queue.keys() | entry.keys()
     assert fields_in_the_page("Reached limits") == limit.keys() | limit["reached"][0].keys()
+    assert fields_in_the_page("Free lock") == lock.keys()
+    assert fields_in_the_page("New data") == data.keys()

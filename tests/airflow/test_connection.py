@@ -327,8 +327,7 @@ def test_a_connection_of_another_type_is_refused_before_anything_is_sent(
             asyncio.run(HiveAcidHook("other").fetch_settings())
         assert HiveAcidHook("other").test_connection()[0] is False
         with refused:
-            look = HiveAcidLockFreeSensor(task_id="t", table="db.t", hive_acid_conn_id="other").look
-            look()
+            HiveAcidLockFreeSensor(task_id="t", table="db.t", hive_acid_conn_id="other").observe()
         if conn_type != "spark":
             with refused:
                 SparkTarget.resolve("other", None, {})

@@ -6,11 +6,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreCallError,
-    TableDiffersError,
-)
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreCallError, TableDiffersError
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
@@ -74,9 +70,7 @@ def test_a_new_table_gets_readable_for_and_a_later_run_does_not_change_it(
     assert parameters["hiveacid.readable.for"] == "7 days"
 
 
-def test_readable_for_makes_an_existing_table_a_kept_table(
-    warehouse: Warehouse,
-) -> None:
+def test_readable_for_makes_an_existing_table_a_kept_table(warehouse: Warehouse) -> None:
     run_task(_create(warehouse))
     table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
     assert "hiveacid.readable.for" not in table.parameters

@@ -23,13 +23,12 @@ from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
-    CleanTablesSpec,
+    CleanSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
 from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
@@ -118,9 +117,7 @@ def test_every_example_dag_has_documentation_a_tag_and_an_owner(
     assert {task.owner for task in dag.tasks} == {"data-platform"}
 
 
-def test_example_dags_without_a_schedule_need_no_logical_date(
-    dag_bag: DagBag,
-) -> None:
+def test_example_dags_without_a_schedule_need_no_logical_date(dag_bag: DagBag) -> None:
     """`airflow dags trigger` and assets give a run no logical date, so its templates would fail."""
     dated = {
         dag.dag_id
@@ -269,11 +266,13 @@ def test_the_example_dag_watches_the_table_that_it_compacts(dag_bag: DagBag) -> 
     dag = dag_bag.dags["compact_customers"]
     (asset,) = dag.timetable.asset_condition.objects
     (watcher,) = asset.watchers
-    _, watched = watcher.trigger.serialize()
+    watched = watcher.trigger.serialize()[1]["condition"]
     spec = dag.get_task("compact").build_job()
     assert isinstance(spec, CompactSpec)
     assert watched["table"] == spec.target == "demo.customers"
-    assert (watched["delta_count"], watched["delta_ratio"]) == (spec.delta_count, spec.delta_ratio)
+    thresholds = watched["thresholds"]
+    assert thresholds["delta_count"] == spec.delta_count
+    assert thresholds["delta_ratio"] == spec.delta_ratio
 
 
 @pytest.mark.parametrize(("key", "partition"), [("day=1", "day=1"), ("*", None)])
@@ -347,8 +346,8 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactTablesSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
-        CleanTablesSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
+        CompactSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
+        CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
 

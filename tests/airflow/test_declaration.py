@@ -1,7 +1,7 @@
 """An operator's signature declares its arguments; all else about them comes from there.
 
-A line of template_fields.txt is an operator with its template fields, each with its format on
-Airflow's page, if it has one. A change of a line is a change for users.
+A line of template_fields.txt is an operator or sensor with its template fields, each with its
+format on Airflow's page, if it has one. A change of a line is a change for users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import pytest
 from airflow.sdk import DAG, BaseOperator
 
-from airflow_hiveacid import operators
+from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import (
@@ -73,7 +73,8 @@ class Later(Example):
 
 def test_template_fields_are_exactly_those_listed_in_the_file() -> None:
     lines = []
-    for name, cls in sorted(_CLASSES.items()):
+    of_sensors = {name: getattr(sensors, name) for name in sensors.__all__}
+    for name, cls in sorted((_CLASSES | of_sensors).items()):
         formats = cls.template_fields_renderers
         shown = [f"{one}={formats[one]}" if one in formats else one for one in cls.template_fields]
         lines.append(f"{name}: {' '.join(sorted(shown))}")
@@ -105,6 +106,8 @@ def test_the_arguments_of_a_job_are_fields_of_its_spec(name: str) -> None:
     if not dataclasses.is_dataclass(spec):
         return  # the arguments are SQL text, or the task has no job
     fields = {one.name for one in dataclasses.fields(spec)}
+    if hasattr(spec, "of_table"):
+        fields |= {*inspect.signature(spec.of_table).parameters}
     table = cls.argument_table
     assert {one.field or each for each, one in table.items() if one.in_job} <= fields
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.listener import get_listener_manager
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ClusterUnavailableError,
@@ -39,7 +39,7 @@ from airflow_hiveacid.operators.submission.deferral import (
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from airflow_hiveacid.triggers.poll_threads import in_thread_of
+from airflow_hiveacid.watch.poll_threads import in_thread_of
 from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
 from tests.support.cluster_tasks import (
     APP,
@@ -124,14 +124,14 @@ def test_a_task_defers_while_its_driver_runs_on_yarn_and_returns_the_drivers_res
 ) -> None:
     yarn.app = dict(RUNNING)
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True, **_SECRETS), store)
+    trigger = _deferred(deletion(deferrable=True, **_SECRETS), store)
     assert (store["spark_job_id"], yarn.asked) == (APP, [])
     yarn.states, yarn.app = [dict(RUNNING)], dict(SUCCEEDED)
     event = fired(trigger)
     assert len(yarn.asked) == 2
-    done = resumed(deletion(spark, deferrable=True, **_SECRETS), store, event)
+    done = resumed(deletion(deferrable=True, **_SECRETS), store, event)
     plain = StateStore()
-    assert done == run_task(deletion(spark), context_of(task_state_store=plain))
+    assert done == run_task(deletion(), context_of(task_state_store=plain))
     assert store == plain
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
     assert len(spark.calls) == 2
@@ -144,11 +144,11 @@ def test_a_task_defers_while_its_driver_runs_on_kubernetes_and_then_cleans_up(
     submits |= {"phase": "Running"}
     store, ended = StateStore(), tmp_path / "ended"
     terms: dict[str, Any] = {"deferrable": True, "post_submit_commands": [f"mkdir {ended}"]}
-    trigger = _deferred(deletion(spark, **terms), store)
+    trigger = _deferred(deletion(**terms), store)
     assert not ended.exists()
     pod = f"{tag_of(spark.call['spec']['attempt'])}-driver"
     api.objects.say(SPACE, pod, phase="Succeeded")
-    done = resumed(deletion(spark, **terms), store, fired(trigger))
+    done = resumed(deletion(**terms), store, fired(trigger))
     assert done["status"] == "committed"
     assert api.deleted == [pod]
     assert ended.exists()
@@ -162,9 +162,9 @@ def test_a_failed_driver_fails_the_deferred_task_and_its_application_id_is_kept(
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     store = StateStore()
-    event = fired(_deferred(deletion(spark, deferrable=True), store))
+    event = fired(_deferred(deletion(deferrable=True), store))
     with pytest.raises(JobFailedError, match="FINISHED, FAILED: exit code 1"):
-        resumed(deletion(spark, deferrable=True), store, event)
+        resumed(deletion(deferrable=True), store, event)
     assert store["spark_job_id"] == APP
     assert len(spark.calls) == 1
 
@@ -175,10 +175,10 @@ def test_the_retry_after_a_worker_lost_before_deferral_tracks_the_same_applicati
 ) -> None:
     yarn.app = dict(RUNNING)
     store = StateStore()
-    _deferred(deletion(spark, deferrable=True), store)
-    trigger = _deferred(deletion(spark, deferrable=True), store, try_number=2)
+    _deferred(deletion(deferrable=True), store)
+    trigger = _deferred(deletion(deferrable=True), store, try_number=2)
     yarn.app = dict(SUCCEEDED)
-    done = resumed(deletion(spark, deferrable=True), store, fired(trigger), try_number=2)
+    done = resumed(deletion(deferrable=True), store, fired(trigger), try_number=2)
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert yarn.killed == []
@@ -187,14 +187,10 @@ def test_the_retry_after_a_worker_lost_before_deferral_tracks_the_same_applicati
 @pytest.mark.promise("A6")
 @pytest.mark.parametrize("state", ["failed", "success", "skipped", None])
 def test_the_driver_of_a_task_that_was_ended_before_it_deferred_is_killed(
-    spark: FakeSpark,
-    yarn: Pretended,
-    left_store: StateStore,
-    aborted: list[str],
-    state: str | None,
+    spark: FakeSpark, yarn: Pretended, left_store: StateStore, aborted: list[str], state: str | None
 ) -> None:
     run = {"scheduled__2013-01-02": {"task": state}} if state else {}  # else the run was deleted
-    _ended_process(deletion(spark, deferrable=True), left_store, lambda: run)
+    _ended_process(deletion(deferrable=True), left_store, lambda: run)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]
 
@@ -205,7 +201,7 @@ def test_the_pod_of_a_task_that_was_ended_before_it_deferred_is_deleted(
 ) -> None:
     submits |= {"phase": "Running"}
     states = {"scheduled__2013-01-02": {"task": "failed"}}
-    _ended_process(deletion(spark, deferrable=True), StateStore(), lambda: states)
+    _ended_process(deletion(deferrable=True), StateStore(), lambda: states)
     attempt = spark.call["spec"]["attempt"]
     assert api.deleted == [f"{tag_of(attempt)}-driver"]
     assert aborted == [attempt]
@@ -213,25 +209,21 @@ def test_the_pod_of_a_task_that_was_ended_before_it_deferred_is_deleted(
 
 @pytest.mark.parametrize("state", ["deferred", "queued", "running", "restarting", None])
 def test_the_driver_of_a_task_that_is_still_wanted_goes_on(
-    spark: FakeSpark,
-    yarn: Pretended,
-    left_store: StateStore,
-    aborted: list[str],
-    state: str | None,
+    yarn: Pretended, left_store: StateStore, aborted: list[str], state: str | None
 ) -> None:
     """If the task was cleared, its next try takes over the driver."""
     states = {"scheduled__2013-01-02": {"task": state}}
-    _ended_process(deletion(spark, deferrable=True), left_store, lambda: states)
+    _ended_process(deletion(deferrable=True), left_store, lambda: states)
     assert (yarn.killed, aborted) == ([], [])
 
 
 def test_a_driver_is_not_killed_if_airflow_does_not_answer(
-    spark: FakeSpark, yarn: Pretended, left_store: StateStore, aborted: list[str]
+    yarn: Pretended, left_store: StateStore, aborted: list[str]
 ) -> None:
     def fail() -> None:
         raise OSError("no API server")
 
-    _ended_process(deletion(spark, deferrable=True), left_store, fail)
+    _ended_process(deletion(deferrable=True), left_store, fail)
     assert (yarn.killed, aborted) == ([], [])
 
 
@@ -247,22 +239,22 @@ def test_a_driver_may_begin_once_somebody_follows_it(
         return dict(SUCCEEDED)
 
     if deferrable:
-        trigger = _deferred(deletion(spark, deferrable=True), left_store)
+        trigger = _deferred(deletion(deferrable=True), left_store)
         assert not has_follower()
         yarn.app = dict(SUCCEEDED)
         event = fired(trigger)
         assert has_follower()
-        resumed(deletion(spark, deferrable=True), left_store, event)
+        resumed(deletion(deferrable=True), left_store, event)
     else:
         yarn.app = dict(SUCCEEDED)
-        run_task(deletion(spark), context_of(task_state_store=left_store))
+        run_task(deletion(), context_of(task_state_store=left_store))
     assert not has_follower()
 
 
 def test_a_task_whose_trigger_cannot_reach_the_result_directory_wakes_and_follows_its_driver(
-    spark: FakeSpark, yarn: Pretended, left_store: StateStore, tmp_path: Path
+    yarn: Pretended, left_store: StateStore, tmp_path: Path
 ) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), left_store)
+    trigger = _deferred(deletion(deferrable=True), left_store)
     results = tmp_path / "results"
     results.rename(tmp_path / "away")
     event = fired(trigger)
@@ -270,7 +262,7 @@ def test_a_task_whose_trigger_cannot_reach_the_result_directory_wakes_and_follow
     assert not results.exists()
     (tmp_path / "away").rename(results)
     yarn.app = dict(SUCCEEDED)
-    done = resumed(deletion(spark, deferrable=True), left_store, event)
+    done = resumed(deletion(deferrable=True), left_store, event)
     assert done["status"] == "committed"
 
 
@@ -278,9 +270,7 @@ def test_a_task_whose_trigger_cannot_reach_the_result_directory_wakes_and_follow
 def test_a_script_defers_once_for_each_application(spark: FakeSpark) -> None:
     def script() -> HiveAcidSqlOperator:
         sql = "DELETE FROM demo.t WHERE id = 1; DELETE FROM demo.t WHERE id = 2"
-        return HiveAcidSqlOperator(
-            task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir), deferrable=True
-        )
+        return HiveAcidSqlOperator(task_id="task", sql=sql, deferrable=True)
 
     store = StateStore()
     event = fired(_deferred(script(), store))
@@ -294,14 +284,13 @@ def test_a_script_defers_once_for_each_application(spark: FakeSpark) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_execution_timeout_covers_all_applications_of_a_script(spark: FakeSpark) -> None:
+def test_execution_timeout_covers_all_applications_of_a_script() -> None:
     limit = timedelta(days=2)
 
     def script() -> HiveAcidSqlOperator:
         return HiveAcidSqlOperator(
             task_id="task",
             sql="DELETE FROM demo.t WHERE id = 1; DELETE FROM demo.t WHERE id = 2",
-            spark_bin_dir=str(spark.bin_dir),
             deferrable=True,
             execution_timeout=limit,
         )
@@ -340,9 +329,9 @@ def test_a_trigger_event_is_used_only_for_the_job_of_its_driver(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_failed_poll_does_not_end_the_wait(spark: FakeSpark, yarn: Pretended) -> None:
+def test_a_failed_poll_does_not_end_the_wait(yarn: Pretended) -> None:
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True), store)
+    trigger = _deferred(deletion(deferrable=True), store)
     yarn.page = (503, "down")
 
     async def wait() -> None:
@@ -356,10 +345,10 @@ def test_a_failed_poll_does_not_end_the_wait(spark: FakeSpark, yarn: Pretended) 
 
 @pytest.mark.usefixtures("on_yarn")
 def test_the_first_poll_waits_until_the_scheduler_can_record_the_deferral(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trigger_module, "FIRST_POLL_S", 600.0)
-    path, arguments = _deferred(deletion(spark, deferrable=True), StateStore()).serialize()
+    path, arguments = _deferred(deletion(deferrable=True), StateStore()).serialize()
     naps: list[float] = []
 
     async def nap(seconds: float) -> None:
@@ -385,7 +374,7 @@ def test_start_timeout_s_counts_from_the_deferral_even_in_a_new_triggerer(
     yarn.app = dict(ACCEPTED)
     spark.tell(answers=False)
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True, start_timeout_s=600), store)
+    trigger = _deferred(deletion(deferrable=True, start_timeout_s=600), store)
     path, arguments = trigger.serialize()
     assert arguments["note"]["began_s"] < arguments["note"]["since_s"]
     arguments["note"]["since_s"] -= 601
@@ -393,29 +382,25 @@ def test_start_timeout_s_counts_from_the_deferral_even_in_a_new_triggerer(
     event = fired(import_string(path)(**arguments))
     assert yarn.killed == [APP]
     with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.* waited 6\d\d "):
-        resumed(deletion(spark, deferrable=True), store, event)
+        resumed(deletion(deferrable=True), store, event)
 
 
 @pytest.mark.usefixtures("on_yarn")
 def test_the_worker_polls_a_cluster_that_the_triggerer_cannot_poll(
-    spark: FakeSpark, yarn: Pretended, connections: Connections
+    yarn: Pretended, connections: Connections
 ) -> None:
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True), store)
+    trigger = _deferred(deletion(deferrable=True), store)
     connections.remove("spark_default")
     event = fired(trigger)
     assert (event["end"], event["error"]["type"]) == ("failed", "ConfigurationError")
     connect_yarn(connections, yarn, "cluster")
-    assert resumed(deletion(spark, deferrable=True), store, event)["status"] == "committed"
+    assert resumed(deletion(deferrable=True), store, event)["status"] == "committed"
 
 
 @pytest.mark.usefixtures("on_yarn")
 def test_the_triggerer_finds_the_cluster_by_the_settings_of_the_task(
-    spark: FakeSpark,
-    yarn: Pretended,
-    connections: Connections,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    yarn: Pretended, connections: Connections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "yarn-site.xml").write_text(
@@ -426,7 +411,7 @@ def test_the_triggerer_finds_the_cluster_by_the_settings_of_the_task(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "none"))
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     own = {"HADOOP_CONF_DIR": str(tmp_path / "own"), "HADOOP_USER_NAME": "etl"}
-    trigger = _deferred(deletion(spark, deferrable=True, env_vars=own), StateStore())
+    trigger = _deferred(deletion(deferrable=True, env_vars=own), StateStore())
     yarn.requests.clear()
     assert fired(trigger)["end"] == "ended"
     assert all("user.name=etl" in one for one in yarn.requests)
@@ -470,20 +455,16 @@ def test_the_task_raises_the_error_of_a_cluster_that_is_unavailable_for_too_long
 ) -> None:
     spark.tell(answers=False)
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True), store)
+    trigger = _deferred(deletion(deferrable=True), store)
     note = trigger.serialize()[1]["note"]
     error = {"type": "ClusterUnavailableError", "message": "for 601 s"}
     with pytest.raises(ClusterUnavailableError, match="for 601 s"):
-        resumed(
-            deletion(spark, deferrable=True), store, {"note": note, "end": "failed", "error": error}
-        )
+        resumed(deletion(deferrable=True), store, {"note": note, "end": "failed", "error": error})
     assert store["spark_job_id"] == APP
 
 
-def test_an_unresponsive_cluster_does_not_block_the_event_loop(
-    spark: FakeSpark, on_yarn: Connections
-) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+def test_an_unresponsive_cluster_does_not_block_the_event_loop(on_yarn: Connections) -> None:
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": address}
@@ -502,8 +483,8 @@ def test_an_unresponsive_cluster_does_not_block_the_event_loop(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_driver_note_of_a_different_release_causes_a_failed_event(spark: FakeSpark) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+def test_a_driver_note_of_a_different_release_causes_a_failed_event() -> None:
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     path, arguments = trigger.serialize()
     arguments["note"]["unknown"] = 1
     event = fired(import_string(path)(**arguments))
@@ -514,9 +495,9 @@ def test_a_driver_note_of_a_different_release_causes_a_failed_event(spark: FakeS
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_stopped_triggerer_does_not_kill_the_driver(spark: FakeSpark, yarn: Pretended) -> None:
+def test_a_stopped_triggerer_does_not_kill_the_driver(yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
 
     async def end() -> None:
         following = asyncio.ensure_future(anext(aiter(trigger.run())))
@@ -540,7 +521,7 @@ def test_clearing_a_deferred_task_aborts_its_transactions_and_then_kills_its_dri
     other = {"uris": "thrift://other.example.com:9083", "result_dir": f"file:{tmp_path}/results"}
     on_yarn.add("other", "hive_acid_metastore", extra=other)
     yarn.app = dict(RUNNING)
-    task = deletion(spark, deferrable=True, hive_acid_conn_id="other")
+    task = deletion(deferrable=True, hive_acid_conn_id="other")
     trigger = _deferred(task, StateStore())
     aborted: list[tuple[object, ...]] = []
 
@@ -557,10 +538,10 @@ def test_clearing_a_deferred_task_aborts_its_transactions_and_then_kills_its_dri
 
 @pytest.mark.usefixtures("on_yarn")
 def test_a_deferred_tasks_driver_is_killed_even_if_its_transaction_cannot_be_aborted(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
 
     def abort(_: object) -> None:
         raise RuntimeError("no thread can be started")
@@ -572,10 +553,10 @@ def test_a_deferred_tasks_driver_is_killed_even_if_its_transaction_cannot_be_abo
 
 @pytest.mark.usefixtures("on_yarn")
 def test_polls_of_an_unresponsive_cluster_do_not_delay_a_kill(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", lambda _: None)
 
     async def killed() -> None:
@@ -596,10 +577,10 @@ def test_polls_of_an_unresponsive_cluster_do_not_delay_a_kill(
 
 @pytest.mark.usefixtures("on_yarn")
 def test_a_kill_that_airflow_cancels_still_kills_the_driver(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     aborting, goes_on = threading.Event(), threading.Event()
 
     def abort(_: object) -> None:
@@ -631,20 +612,20 @@ def test_execution_timeout_includes_the_deferral_and_kills_the_driver(
     yarn.app = dict(RUNNING)
     store = StateStore()
     limit = {"execution_timeout": timedelta(seconds=1)}
-    event = fired(_deferred(deletion(spark, deferrable=True, **limit), store))
+    event = fired(_deferred(deletion(deferrable=True, **limit), store))
     attempt = spark.call["spec"]["attempt"]
     assert (event["end"], yarn.killed, by_trigger) == ("timed out", [APP], [attempt])
-    task = deletion(spark, deferrable=True, **limit)
+    task = deletion(deferrable=True, **limit)
     with pytest.raises(AirflowTaskTimeout, match=f"{APP} had not ended"):
         resumed(task, store, event)
     task.on_kill()  # as the task runner does after this error
     assert aborted == [attempt]
 
 
-def _failed_on_yarn(spark: FakeSpark, yarn: Pretended) -> tuple[StateStore, dict[str, Any]]:
+def _failed_on_yarn(yarn: Pretended) -> tuple[StateStore, dict[str, Any]]:
     """Defer a task; return its state and the event of a trigger that failed beside its driver."""
     yarn.app, store = dict(RUNNING), StateStore()
-    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
+    note = _deferred(deletion(deferrable=True), store).serialize()[1]["note"]
     yarn.tagged = {APP: tag_of(note["attempt"])}
     return store, {"note": note, "end": "failed", "error": None}
 
@@ -653,8 +634,8 @@ def _failed_on_yarn(spark: FakeSpark, yarn: Pretended) -> tuple[StateStore, dict
 def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, event = _failed_on_yarn(spark, yarn)
-    task = deletion(spark, deferrable=True)
+    store, event = _failed_on_yarn(yarn)
+    task = deletion(deferrable=True)
     resolve = task._resolve_target
     monkeypatch.setattr(task, "_resolve_target", lambda: (task.on_kill(), resolve())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
@@ -668,14 +649,14 @@ def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_dri
 def test_an_unknown_error_of_a_resumed_task_kills_its_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, event = _failed_on_yarn(spark, yarn)
+    store, event = _failed_on_yarn(yarn)
 
     def follow(*_: object) -> None:
         raise ValueError("an answer that nobody expected")
 
     monkeypatch.setattr(Submitter, "follow", follow)
     with pytest.raises(ValueError, match="nobody expected"):
-        resumed(deletion(spark, deferrable=True), store, event)
+        resumed(deletion(deferrable=True), store, event)
     until(lambda: yarn.killed)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]
@@ -718,7 +699,7 @@ def test_the_log_names_the_reason_why_a_task_does_not_defer(
     if mode == "nowhere":
         connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     log = TaskLog.of_tasks(monkeypatch)
-    done = run_task(deletion(spark, deferrable=True, **arguments))
+    done = run_task(deletion(deferrable=True, **arguments))
     assert done["status"] == "committed"
     (line,) = [line for line in log.lines if "does not defer" in line]
     assert re.search(why, line)

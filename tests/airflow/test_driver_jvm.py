@@ -198,7 +198,7 @@ def test_the_second_job_creates_the_class_archive_that_later_jobs_use() -> None:
 
 
 def test_only_jobs_that_change_rows_create_the_class_archive_and_all_jobs_use_it() -> None:
-    clean = CleanSpec(target="db.t")
+    clean = CleanSpec.of_table("db.t")
     assert _archives(_options(), _options(job=clean), _options()) == ["", "", "make"]
     assert _archives(_options(job=clean)) == ["use"]
 

@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ContractVersionError,
@@ -43,9 +43,11 @@ from tests.support.slow_server import dripping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.metastore.auth.kerberos import Context
+    from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_kubernetes import KubernetesServer
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 _CANARY: Final = "canary-of-a-secret"
 _YARN_COMMAND: Final = f"To read it, run: yarn logs -applicationId {APP}"
@@ -104,9 +106,9 @@ def failed(on_yarn: Connections, yarn: Pretended, spark: FakeSpark) -> Pretended
 
 
 def test_the_log_shows_the_last_lines_of_both_files_of_a_failed_driver(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
-    assert _ENDED in _fails(deletion(spark))
+    assert _ENDED in _fails(deletion())
     assert log.lines[-7:] == [
         f"::group::{_STDERR}",
         "from the JVM",
@@ -122,10 +124,10 @@ def test_the_log_shows_the_last_lines_of_both_files_of_a_failed_driver(
 
 
 def test_the_log_shows_as_many_lines_as_of_a_driver_on_the_worker(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
     failed.files = {"stderr": b"", "stdout": _numbered(100)}
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log) == {_STDOUT: [f"line {number}" for number in range(80, 100)]}
 
 
@@ -134,7 +136,7 @@ def test_the_log_shows_the_lines_of_a_driver_that_reported_an_error(
 ) -> None:
     del failed
     spark.tell(answers=True, error={"type": "LockNotAcquiredError", "message": "locked"})
-    _fails(deletion(spark), LockNotAcquiredError)
+    _fails(deletion(), LockNotAcquiredError)
     assert _groups(log)[_STDOUT] == ["from Python", "ValueError: no"]
 
 
@@ -143,15 +145,15 @@ def test_the_log_shows_the_lines_of_a_driver_whose_result_cannot_be_read(
 ) -> None:
     del failed
     spark.tell(answers=True, version=0)
-    _fails(deletion(spark), ContractVersionError)
+    _fails(deletion(), ContractVersionError)
     assert _STDOUT in _groups(log)
 
 
 def test_the_log_shows_the_lines_of_a_driver_that_succeeded_without_a_result(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
     failed.app = {**YARN_SUCCEEDED, **failed.log_page}
-    assert "left no result" in _fails(deletion(spark))
+    assert "left no result" in _fails(deletion())
     assert _STDOUT in _groups(log)
 
 
@@ -161,36 +163,34 @@ def test_the_log_of_a_driver_that_left_a_result_is_not_read(
 ) -> None:
     failed.app = {**app, **failed.log_page}
     spark.tell(answers=True)
-    done = run_task(deletion(spark), context_of(task_state_store=StateStore()))
+    done = run_task(deletion(), context_of(task_state_store=StateStore()))
     assert done["status"] == "committed"
     assert (failed.read, _groups(log), _commands(log)) == ([], {}, [])
 
 
 def test_secrets_in_a_drivers_lines_are_hidden(
-    spark: FakeSpark, failed: Pretended, log: TaskLog, secret: str
+    failed: Pretended, log: TaskLog, secret: str
 ) -> None:
     failed.files["stdout"] = (
         f"with {secret}\nuri?password=hunter2 more\nfs.secret 'a b' c\n".encode()
     )
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log)[_STDOUT] == ["with ***", "uri?password=****** more", "fs.secret '******' c"]
 
 
 def test_a_cut_line_is_not_shown_because_it_may_contain_the_end_of_a_secret(
-    spark: FakeSpark, failed: Pretended, log: TaskLog, secret: str
+    failed: Pretended, log: TaskLog, secret: str
 ) -> None:
     after = b"x" * (log_tail.LOG_BYTES - len(secret) + 3 - len("\nlast\n")) + b"\nlast\n"
     failed.files["stdout"] = b"y" * 10_000_000 + secret.encode() + after
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log)[_STDOUT] == ["last"]
     assert secret[3:] not in "".join(log.lines)
 
 
-def test_bytes_that_are_not_utf_8_are_replaced(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
-) -> None:
+def test_bytes_that_are_not_utf_8_are_replaced(failed: Pretended, log: TaskLog) -> None:
     failed.files["stdout"] = b"caf\xe9\n\xff\xfe\nend"
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log)[_STDOUT] == ["caf\ufffd", "\ufffd\ufffd", "end"]
 
 
@@ -207,14 +207,10 @@ def test_bytes_that_are_not_utf_8_are_replaced(
     ],
 )
 def test_if_a_node_does_not_return_the_log_one_line_names_the_command_that_does(
-    spark: FakeSpark,
-    failed: Pretended,
-    log: TaskLog,
-    page: tuple[int, str, bytes],
-    words: str,
+    failed: Pretended, log: TaskLog, page: tuple[int, str, bytes], words: str
 ) -> None:
     failed.node_page = page
-    assert _ENDED in _fails(deletion(spark))
+    assert _ENDED in _fails(deletion())
     (line,) = _commands(log)
     assert words in line
     assert line.endswith(_YARN_COMMAND)
@@ -233,10 +229,10 @@ def test_if_a_node_does_not_return_the_log_one_line_names_the_command_that_does(
     ],
 )
 def test_if_the_node_is_out_of_reach_one_line_names_the_command(
-    spark: FakeSpark, failed: Pretended, log: TaskLog, page: str, words: str
+    failed: Pretended, log: TaskLog, page: str, words: str
 ) -> None:
     failed.app = {**FAILED, "amContainerLogs": page}
-    assert _ENDED in _fails(deletion(spark))
+    assert _ENDED in _fails(deletion())
     (line,) = _commands(log)
     assert words in line
     assert line.endswith(_YARN_COMMAND)
@@ -244,14 +240,14 @@ def test_if_the_node_is_out_of_reach_one_line_names_the_command(
 
 
 def test_a_slow_node_delays_a_failed_task_only_for_a_moment(
-    spark: FakeSpark, failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
+    failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert log_tail.LOG_S <= 5
     monkeypatch.setattr(yarn_client, "LOG_S", 0.5)
     with dripping() as address:
         page = f"{address}/node/containerlogs/container_1_1_1_1/etl"
         failed.app = {**FAILED, "amContainerLogs": page}
-        assert _ENDED in _fails(deletion(spark))
+        assert _ENDED in _fails(deletion())
     (line,) = _commands(log)
     assert "no answer within 0.5 s" in line
 
@@ -279,27 +275,27 @@ def test_the_second_file_gets_only_the_time_that_the_first_has_left(
 
 @pytest.mark.usefixtures("aborted")
 def test_a_killed_task_does_not_show_its_drivers_last_lines(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
     failed.app = {**RUNNING, **failed.log_page}
     running = lambda: APP in failed.asked  # noqa: E731 - one expression
-    killed_once(deletion(spark), context_of(task_state_store=StateStore()), running)
+    killed_once(deletion(), context_of(task_state_store=StateStore()), running)
     assert failed.app == KILLED
     assert (_groups(log), _commands(log)) == ({}, [])
 
 
 def test_a_deferred_task_reads_the_log_on_the_worker(
-    spark: FakeSpark, failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
+    failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trigger_module, "FIRST_POLL_S", 0.0)
     store = StateStore()
     with pytest.raises(TaskDeferred) as caught:
-        run_task(deletion(spark, deferrable=True), context_of(task_state_store=store))
+        run_task(deletion(deferrable=True), context_of(task_state_store=store))
     path, arguments = caught.value.trigger.serialize()
     event = fired(import_string(path)(**arguments))
     assert (failed.read, _groups(log)) == ([], {})
     with pytest.raises(JobFailedError, match=_ENDED):
-        resumed(deletion(spark, deferrable=True), store, event)
+        resumed(deletion(deferrable=True), store, event)
     assert set(_groups(log)) == {_STDERR, _STDOUT}
 
 
@@ -308,22 +304,22 @@ def test_a_retry_does_not_show_the_lines_of_the_last_tries_driver(
 ) -> None:
     store = StateStore()
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     failed.requests.clear()
     log.lines.clear()
     failed.states = [dict(FAILED)]  # when the retry asks for the last try's driver
     failed.app = {**YARN_SUCCEEDED, **failed.log_page}
     spark.tell(answers=True)
-    done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert done["status"] == "committed"
     assert (failed.read, _groups(log)) == ([], {})
 
 
 def test_the_log_of_a_forgotten_application_can_be_read_by_its_id(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
     failed.app = None
-    _fails(deletion(spark), ApplicationForgottenError)
+    _fails(deletion(), ApplicationForgottenError)
     (line,) = _commands(log)
     assert "has forgotten" in line
     assert line.endswith(_YARN_COMMAND)
@@ -335,7 +331,7 @@ def test_without_a_resource_managers_address_the_log_can_be_read_by_its_id(
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     spark.tell(answers=False, exit_code=1)
-    _fails(deletion(spark))
+    _fails(deletion())
     assert list(_groups(log)) == ["Spark driver's last lines"]  # of `spark-submit`
     (line,) = _commands(log)
     assert line.endswith(_YARN_COMMAND)
@@ -344,13 +340,11 @@ def test_without_a_resource_managers_address_the_log_can_be_read_by_its_id(
 # ---- YARN: with which login ----------------------------------------------------------------------
 
 
-def test_a_users_own_login_is_sent_to_no_node(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
-) -> None:
+def test_a_users_own_login_is_sent_to_no_node(failed: Pretended, log: TaskLog) -> None:
     with Pretended.started() as node:
         node.files = failed.files
         failed.app = {**FAILED, **node.log_page}
-        _fails(deletion(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
+        _fails(deletion(yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
         assert node.logins == [None, None]
         assert "user.name" not in "".join(node.requests)
     assert any(failed.logins)
@@ -358,34 +352,34 @@ def test_a_users_own_login_is_sent_to_no_node(
 
 
 def test_a_users_own_login_is_sent_to_a_node_at_the_resource_managers_own_address(
-    spark: FakeSpark, failed: Pretended
+    failed: Pretended,
 ) -> None:
     """As with a gateway in front of all servers."""
-    _fails(deletion(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
+    _fails(deletion(yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
     assert failed.read == ["stdout", "stderr"]
     assert all(failed.logins)
 
 
 def test_a_redirect_does_not_take_a_users_own_login_to_a_log_server(
-    spark: FakeSpark, failed: Pretended, log: TaskLog
+    failed: Pretended, log: TaskLog
 ) -> None:
     with Pretended.started() as log_server:
         failed.log_server = log_server.web
-        _fails(deletion(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
+        _fails(deletion(yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
         assert log_server.requests == []
     (line,) = _commands(log)
     assert "HTTP 307" in line
 
 
 def test_a_password_in_the_resource_managers_address_is_sent_to_no_node(
-    spark: FakeSpark, failed: Pretended, on_yarn: Connections
+    failed: Pretended, on_yarn: Connections
 ) -> None:
     address = failed.web.replace("//", "//etl:hunter2@")
     connect_yarn(on_yarn, failed, "cluster", yarn_resourcemanager_webapp_address=address)
     with Pretended.started() as node:
         node.files = failed.files
         failed.app = {**FAILED, **node.log_page}
-        _fails(deletion(spark))
+        _fails(deletion())
         assert node.logins == [None, None]
 
 
@@ -463,10 +457,10 @@ def _reads(api: KubernetesServer) -> list[str]:
 
 
 def test_the_log_shows_the_last_lines_of_a_failed_pod(
-    spark: FakeSpark, pod: KubernetesServer, log: TaskLog, secret: str
+    pod: KubernetesServer, log: TaskLog, secret: str
 ) -> None:
     pod.logs = lambda *_: "".join(f"{n} {secret} password=hunter2\n" for n in range(100))
-    assert "exit code 1" in _fails(deletion(spark))
+    assert "exit code 1" in _fails(deletion())
     lines = [f"{number} *** password=******" for number in range(80, 100)]
     assert log.lines[-22:] == [f"::group::{_TITLE}", *lines, "::endgroup::"]
     (path,) = _reads(pod)
@@ -475,12 +469,12 @@ def test_the_log_shows_the_last_lines_of_a_failed_pod(
 
 
 def test_the_log_shows_the_lines_of_a_pod_that_succeeded_without_a_result(
-    spark: FakeSpark, pod: KubernetesServer, submits: dict[str, Any], log: TaskLog
+    pod: KubernetesServer, submits: dict[str, Any], log: TaskLog
 ) -> None:
     del pod
     submits.clear()
     submits |= SUCCEEDED
-    assert "left no result" in _fails(deletion(spark))
+    assert "left no result" in _fails(deletion())
     assert _groups(log) == {_TITLE: ["first", "last"]}
 
 
@@ -489,7 +483,7 @@ def test_the_log_shows_the_lines_of_a_pod_that_reported_an_error(
 ) -> None:
     del pod
     spark.tell(answers=True, error={"type": "LockNotAcquiredError", "message": "locked"})
-    _fails(deletion(spark), LockNotAcquiredError)
+    _fails(deletion(), LockNotAcquiredError)
     assert _groups(log) == {_TITLE: ["first", "last"]}
 
 
@@ -499,35 +493,33 @@ def test_the_log_of_a_pod_that_left_a_result_is_not_read(
     submits.clear()
     submits |= SUCCEEDED
     spark.tell(answers=True)
-    run_task(deletion(spark), context_of(task_state_store=StateStore()))
+    run_task(deletion(), context_of(task_state_store=StateStore()))
     assert (_reads(pod), _groups(log)) == ([], {})
 
 
 def test_a_pods_log_is_cut_after_a_whole_line(
-    spark: FakeSpark, pod: KubernetesServer, log: TaskLog, secret: str
+    pod: KubernetesServer, log: TaskLog, secret: str
 ) -> None:
     before = "a\n" + "x" * (log_tail.LOG_BYTES - 8) + "\n"
     pod.logs = lambda *_: f"{before}{secret}\nend\n"
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log)[_TITLE] == before.splitlines()
     assert secret[:5] not in "".join(log.lines)
 
 
-def test_a_pods_bytes_that_are_not_utf_8_are_replaced(
-    spark: FakeSpark, pod: KubernetesServer, log: TaskLog
-) -> None:
+def test_a_pods_bytes_that_are_not_utf_8_are_replaced(pod: KubernetesServer, log: TaskLog) -> None:
     pod.logs = lambda *_: b"caf\xe9\n"
-    _fails(deletion(spark))
+    _fails(deletion())
     assert _groups(log)[_TITLE] == ["caf\ufffd"]
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "HTTP 403"), ("", "is empty")])
 def test_if_a_pods_log_cannot_be_read_one_line_names_the_command(
-    spark: FakeSpark, pod: KubernetesServer, log: TaskLog, text: str | None, words: str
+    pod: KubernetesServer, log: TaskLog, text: str | None, words: str
 ) -> None:
     pod.refuses_logs = text is None
     pod.logs = lambda *_: text or ""
-    assert "exit code 1" in _fails(deletion(spark))
+    assert "exit code 1" in _fails(deletion())
     (line,) = _commands(log)
     (found,) = pod.objects.list("pods", SPACE)
     name = f"{found['metadata']['labels'][LABEL]}-driver"
@@ -538,18 +530,18 @@ def test_if_a_pods_log_cannot_be_read_one_line_names_the_command(
 
 
 def test_a_slow_api_server_delays_a_failed_task_only_for_a_moment(
-    spark: FakeSpark, pod: KubernetesServer, log: TaskLog, monkeypatch: pytest.MonkeyPatch
+    pod: KubernetesServer, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_client, "LOG_S", 0.5)
     pod.logs = lambda *_: time.sleep(2) or "late"  # type: ignore[func-returns-value]
-    assert "exit code 1" in _fails(deletion(spark))
+    assert "exit code 1" in _fails(deletion())
     (line,) = _commands(log)
     assert "no answer within 0.5 s" in line
 
 
 @pytest.mark.usefixtures("aborted")
 def test_a_killed_task_does_not_show_its_pods_last_lines(
-    spark: FakeSpark, pod: KubernetesServer, submits: dict[str, Any], log: TaskLog
+    pod: KubernetesServer, submits: dict[str, Any], log: TaskLog
 ) -> None:
     submits.clear()
     submits |= {"phase": "Running"}
@@ -557,6 +549,6 @@ def test_a_killed_task_does_not_show_its_pods_last_lines(
     def runs() -> bool:
         return any(verb == "GET" and path.endswith("-driver") for verb, path, _ in pod.requests)
 
-    killed_once(deletion(spark), context_of(task_state_store=StateStore()), runs)
+    killed_once(deletion(), context_of(task_state_store=StateStore()), runs)
     assert len(pod.deleted) == 1
     assert (_groups(log), _commands(log)) == ({}, [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    JobFailedError,
-    TableNotFoundError,
-    UnknownColumnError,
-)
+from airflow_hiveacid.format.errors import TableNotFoundError, UnknownColumnError
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
@@ -24,9 +19,9 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidInsertOperator,
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.support.airflow_support import TaskLog, context_of, napping, run_task
+from tests.support.airflow_support import TaskLog, context_of, killed_when, napping, run_task
 from tests.support.short_jvms import ENVIRONMENT
+from tests.support.yarn_tasks import ids_of, insertion, wait_for_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,20 +53,8 @@ def table(
     assert warehouse.client.show_locks() == ()
 
 
-def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
-    txns = warehouse.client.valid_txns()
-    write_ids = warehouse.client.valid_write_ids([table.ref], txns)[table.ref]
-    batches = scan(table.location, table.columns, write_ids, txns)
-    return sorted(row["id"] for batch in batches for row in batch.to_pylist())
-
-
 def _insert(table: TableInfo, *ids: int, **source: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
-    return HiveAcidInsertOperator(
-        task_id="insert",
-        table=str(table.ref),
-        source={"values": [[i] for i in ids], "columns": ["id"], **source},
-        **_SMALL,
-    )
+    return insertion(table.ref, ids, source=source, **_SMALL)
 
 
 @pytest.mark.promise("A14")
@@ -89,24 +72,24 @@ def test_rows_are_inserted_deleted_and_compacted_and_a_retry_repeats_nothing(
     assert inserted["rows"]["inserted"] == 3
     assert inserted["write_ids"] == {str(table.ref): 1}
     assert inserted["spark_app_id"].startswith("local-")
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
 
     # The same task again, as a retry after a lost answer: done already, and it says so.
     again = run_task(_insert(table, 1, 2, 3), context_of("insert", try_number=2))
     assert (again["status"], again["rows"]) == ("already_done", inserted["rows"])
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
 
     delete = HiveAcidDeleteOperator(
         task_id="delete", table=str(table.ref), where="id = {{ 1 + 1 }}", **_SMALL
     )
     assert run_task(delete, context_of("delete"))["rows"]["deleted"] == 1
-    assert _rows(warehouse, table) == [1, 3]
+    assert ids_of(warehouse.client, table) == [1, 3]
 
     compact = HiveAcidCompactOperator(
         task_id="compact", table=str(table.ref), choice="major", **_SMALL
     )
     assert run_task(compact, context_of("compact"))["status"] == "committed"
-    assert _rows(warehouse, table) == [1, 3]
+    assert ids_of(warehouse.client, table) == [1, 3]
 
 
 def test_a_retry_of_several_statements_skips_the_committed_ones(
@@ -118,12 +101,12 @@ def test_a_retry_of_several_statements_skips_the_committed_ones(
 
     with pytest.raises(UnknownColumnError, match="idd"):
         run_task(task("idd = 2"), context_of("change"))
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
     again = run_task(
         task("id IN (SELECT x.id FROM t x) AND id = 2"), context_of("change", try_number=2)
     )
     assert [one["status"] for one in again["statements"]] == ["already_done", "committed"]
-    assert _rows(warehouse, table) == [1, 3]
+    assert ids_of(warehouse.client, table) == [1, 3]
 
 
 def test_the_task_raises_the_typed_error_of_its_driver(
@@ -133,25 +116,13 @@ def test_the_task_raises_the_typed_error_of_its_driver(
     task = HiveAcidDeleteOperator(task_id="delete", table=f"{warehouse.db}.nowhere", **_SMALL)
     with pytest.raises(TableNotFoundError, match="does not exist in the metastore"):
         run_task(task, context_of("delete"))
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 @pytest.fixture
 def napping_allowed(warehouse: Warehouse, connections: Connections) -> None:
     """Texts may call Java: a query takes its time so."""
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": warehouse.uri, "allow_unsafe_expressions": True},
-    )
-
-
-def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
-    """Return when the driver is in the middle of its transaction."""
-    deadline = time.monotonic() + 300
-    with warehouse.client.clone() as client:
-        while not client.show_locks(table.ref) and time.monotonic() < deadline:
-            time.sleep(0.2)
+    connections.metastore(warehouse.uri, allow_unsafe_expressions=True)
 
 
 def _alive_after(timeout_s: float, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
@@ -183,7 +154,7 @@ def test_the_retry_after_a_killed_worker_applies_the_change_once(
             run_task(task, context_of("insert"))
         finally:
             os._exit(0)
-    _wait_for_lock(warehouse, table)
+    wait_for_lock(warehouse.client, table.ref)
     orphans = psutil.Process(shot).children(recursive=True)
     os.kill(shot, signal.SIGKILL)
     os.waitpid(shot, 0)
@@ -193,7 +164,7 @@ def test_the_retry_after_a_killed_worker_applies_the_change_once(
     assert (again["status"], again["rows"]["inserted"]) == ("committed", 1)
     # The first driver lives on, hears that it may not commit, and leaves its work.
     assert _alive_after(400, orphans) == []  # it naps for longer; machines may be busy
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 @pytest.mark.usefixtures("napping_allowed")
@@ -204,23 +175,14 @@ def test_killing_a_running_task_leaves_no_process_row_or_open_transaction(
     task = _insert(table, 1, query=napping(120))
     running: dict[psutil.Process, str] = {}
 
-    def send() -> None:
-        _wait_for_lock(warehouse, table)
+    def runs() -> None:
+        wait_for_lock(warehouse.client, table.ref)
         submit = psutil.Process(task._submitter.process.pid)
         running.update({p: p.name() for p in (submit, *submit.children(recursive=True))})
-        os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context_of("insert"))
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
+    killed_when(task, context_of("insert"), runs)
     assert {"java", "python3"} <= set(running.values())
     assert _alive_after(10, running) == []
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
     open_txns = [t for t in warehouse.client.open_txns_info() if t.state is TxnState.OPEN]
     assert open_txns == []

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
-from airflow.sdk.exceptions import TaskDeferred
-from airflow.sdk.observability import stats
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators, sensors
+from airflow_hiveacid.airflow_names import TaskDeferred, stats
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.watch.polls import Observation
 from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
@@ -132,11 +132,8 @@ def test_every_operator_and_sensor_has_its_pool_and_priority_in_the_scheduler(na
 @pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("name", sensors.__all__)
 def test_every_sensor_can_wait_in_the_triggerer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Nothing:
-        due = ()
-
     sensor = _task(name, deferrable=True)
-    monkeypatch.setattr(type(sensor), "look", lambda _: Nothing())
+    monkeypatch.setattr(type(sensor), "observe", lambda _: Observation(summary="nothing"))
     with pytest.raises(TaskDeferred):
         run_task(sensor)
 
@@ -160,7 +157,7 @@ def test_every_operator_that_submits_jobs_counts_them(
 
     monkeypatch.setattr(stats, "incr", incr)
     spark.tell(details={"erasure": {"proved": True}})  # only one operator reads it
-    run_task(_task(name, spark_bin_dir=str(spark.bin_dir), **more), context_of())
+    run_task(_task(name, **more), context_of())
     kind = spark.call["spec"]["kind"]
     assert counted == [{"kind": kind, "status": "committed"}]
 
@@ -174,6 +171,5 @@ def test_openlineages_parent_job_is_passed_to_spark(
         "inject_parent_job_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.parentJobName": "dag.task"},
     )
-    more = {"spark_bin_dir": str(spark.bin_dir), "openlineage_inject_parent_job_info": True}
-    run_task(_task("HiveAcidDeleteOperator", **more), context_of())
+    run_task(_task("HiveAcidDeleteOperator", openlineage_inject_parent_job_info=True), context_of())
     assert spark.options["--conf"] == "spark.openlineage.parentJobName=dag.task"

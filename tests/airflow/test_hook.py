@@ -18,8 +18,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.hooks import health as health_module
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +9,6 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
@@ -21,8 +17,8 @@ from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.submission.deferral import DriverNote
 from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger
-from tests.support.airflow_support import run_task
-from tests.support.cluster_tasks import APP, connect_yarn
+from tests.support.airflow_support import context_of, run_task
+from tests.support.cluster_tasks import APP, connect_yarn, killed_once
 from tests.support.pretended_yarn import RUNNING
 
 if TYPE_CHECKING:
@@ -68,40 +64,15 @@ def test_killing_a_task_aborts_only_its_own_transaction(
     other = _lock(warehouse, table, "dag/scheduled__2013-01-02/task/0")
     later = _lock(warehouse, table, _JOB_KEY, _LATER)  # the order to kill may come late
     spark.tell(hangs=True)
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
-    took_s: list[float] = []
-
-    def kill(*_: object) -> None:
-        started = time.monotonic()
-        task.on_kill()
-        took_s.append(time.monotonic() - started)
-
-    def send() -> None:
-        deadline = time.monotonic() + 120
-        while not (spark.directory / "hanging.json").exists():
-            if time.monotonic() > deadline:
-                return  # the task has failed before, and says why
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
-    before = signal.signal(signal.SIGTERM, kill)
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
+    hanging = spark.directory / "hanging.json"
+    took_s = killed_once(task, context_of(), hanging.exists)
     assert not _is_open(warehouse, mine)
     assert _is_open(warehouse, other)
     assert _is_open(warehouse, later)
     assert {lock.txn_id for lock in warehouse.client.show_locks(table.ref)} == {other, later}
     # Airflow sends SIGKILL five seconds later.
-    assert took_s[0] < 5
+    assert took_s < 5
     warehouse.client.abort_txn(other)
     warehouse.client.abort_txn(later)
 
@@ -140,14 +111,13 @@ def test_killing_a_deferred_task_aborts_its_transaction_and_kills_its_applicatio
 
 
 @pytest.mark.promise("A6")
+@pytest.mark.usefixtures("spark")
 def test_the_transaction_is_aborted_even_if_the_driver_cannot_be_killed(
-    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")
     mine = _lock(warehouse, table, _JOB_KEY)
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
     run_task(task)
 
     def stuck(_: object) -> None:
@@ -159,14 +129,11 @@ def test_the_transaction_is_aborted_even_if_the_driver_cannot_be_killed(
     assert not _is_open(warehouse, mine)
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_driver_is_killed_even_if_the_metastore_does_not_respond(
-    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = HiveAcidDeleteOperator(
-        task_id="task",
-        table=str(warehouse.table("t").ref),
-        spark_bin_dir=str(spark.bin_dir),
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(warehouse.table("t").ref))
     run_task(task)
     ended: list[object] = []
 
@@ -180,13 +147,12 @@ def test_the_driver_is_killed_even_if_the_metastore_does_not_respond(
     assert ended == [task]
 
 
+@pytest.mark.usefixtures("spark")
 def test_killing_a_task_whose_transaction_has_ended_logs_no_error(
-    spark: FakeSpark, warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
     run_task(task)
     task.on_kill()
     assert caplog.text == ""

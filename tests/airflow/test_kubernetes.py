@@ -27,6 +27,7 @@ from tests.support.airflow_support import (
     StateStore,
     TaskLog,
     Warehouse,
+    beside,
     context_of,
     killed_when,
     napping,
@@ -41,7 +42,7 @@ from tests.support.pretended_kubernetes import MissingError
 from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with
 from tests.support.short_jvms import ENVIRONMENT
-from tests.support.yarn_tasks import SPARK, lost_when, rows_of, wait_for_lock, wait_until
+from tests.support.yarn_tasks import SPARK, ids_of, lost_when, wait_for_lock, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,15 +94,6 @@ def warehouse(
             cluster.server.objects.delete("pods", SPACE, pod["metadata"]["name"])
 
 
-@pytest.fixture
-def table(warehouse: Warehouse) -> TableInfo:
-    return warehouse.table("t")
-
-
-def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
-    return [row["id"] for row in rows_of(warehouse.client, table)]
-
-
 @pytest.mark.clusters
 def test_the_tasks_log_has_each_line_of_the_driver_while_its_pod_runs(
     cluster: KubernetesCluster, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,13 +110,8 @@ def test_the_tasks_log_has_each_line_of_the_driver_while_its_pod_runs(
         wait_until(lambda: "number 0" in log.lines)
         phases.append(cluster.pods("driver")[-1]["status"]["phase"])
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        with pytest.raises(JobFailedError, match="no more numbers"):
-            run_task(task, context_of("count", task_state_store=StateStore()))
-    finally:
-        watcher.join()
+    with beside(watch), pytest.raises(JobFailedError, match="no more numbers"):
+        run_task(task, context_of("count", task_state_store=StateStore()))
     assert phases == ["Running"]
     assert [line for line in log.lines if line.startswith("number ")] == [
         f"number {number}" for number in range(10)
@@ -160,7 +147,7 @@ def test_an_insert_runs_in_pods_and_the_api_token_is_only_in_its_file(
         is_over.set()
         looking.join()
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
     labels = [one["metadata"]["labels"] for one in cluster.made(before)]
     roles = ["executor"] if mode == "client" else ["driver", "executor"]
     assert [one["spark-role"] for one in labels] == roles
@@ -195,7 +182,7 @@ def test_killing_a_retry_after_a_lost_worker_deletes_the_pods_of_the_first_try(
     killed_when(again, context, lambda: time.sleep(2))
     wait_until(lambda: cluster.pods() == [])
     wait_until(lambda: all(one.poll() is not None for one in cluster.kubelet.processes.values()))
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -206,7 +193,7 @@ def test_a_killed_task_leaves_no_pods(
     context = context_of("insert", task_state_store=StateStore())
     killed_when(task, context, lambda: wait_for_lock(warehouse.client, table.ref))
     wait_until(lambda: cluster.pods() == [])
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -239,7 +226,7 @@ def test_pods_that_do_not_start_raise_an_error_with_the_reason_and_are_deleted(
         with pytest.raises(ApplicationNotStartedError, match=words):
             run_task(task, context_of("insert", task_state_store=StateStore()))
     wait_until(lambda: cluster.pods() == [])
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 def test_a_driver_killed_by_its_node_is_reported_and_the_retry_applies_the_change_once(
@@ -259,7 +246,7 @@ def test_a_driver_killed_by_its_node_is_reported_and_the_retry_applies_the_chang
         context_of("insert", try_number=2, task_state_store=store),
     )
     assert again["status"] == "committed"
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 def test_spark_replaces_a_killed_executor_and_each_row_is_written_once(
@@ -273,14 +260,10 @@ def test_spark_replaces_a_killed_executor_and_each_row_is_written_once(
         (pod, *_) = cluster.pods("executor")
         os.killpg(cluster.kubelet.processes[pod["metadata"]["uid"]].pid, signal.SIGKILL)
 
-    shooter = threading.Thread(target=shoot)
-    shooter.start()
-    try:
+    with beside(shoot):
         done = run_task(task, context_of("insert", task_state_store=StateStore()))
-    finally:
-        shooter.join()
     assert done["status"] == "committed"
-    assert _rows(warehouse, table) == [1, 2]
+    assert ids_of(warehouse.client, table) == [1, 2]
     last = cluster.made()[-1]["metadata"]["labels"]
     assert (last["spark-role"], int(last["spark-exec-id"]) > 1) == ("executor", True)
 
@@ -304,7 +287,7 @@ def _lives(cluster: KubernetesCluster, warehouse: Warehouse, mode: str, **conf: 
         error.add_note(cluster.said())
         raise
     assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
-    assert _rows(warehouse, table) == [1, 3]
+    assert ids_of(warehouse.client, table) == [1, 3]
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -273,12 +272,10 @@ def test_the_api_server_is_trusted_only_if_its_certificate_authority_is_configur
     tmp_path: Path,
 ) -> None:
     made = make_certificates(tmp_path / "tls")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(made.file("server.pem"), made.file("server.key"))
     nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
     for prefix, is_cluster in (("", False), ("submission.", True)):
         name = f"spark.kubernetes.authenticate.{prefix}caCertFile"
-        with KubernetesServer.started(tls) as api:
+        with KubernetesServer.started(made.server_context()) as api:
             for settings, is_known in (({}, False), ({name: str(made.authority)}, True)):
                 login = login_of(settings, nobody, is_cluster=is_cluster)
                 server = ApiServer(address=api.address, namespace=SPACE, login=login)

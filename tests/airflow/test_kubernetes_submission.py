@@ -32,7 +32,7 @@ def test_a_driver_pod_has_the_name_and_label_of_its_attempt(
         # With this the Spark provider refuses to follow a pod.
         "spark.kubernetes.submission.waitAppCompletion": "true",
     }
-    task = deletion(spark, conf=dict(conf))
+    task = deletion(conf=dict(conf))
     done = run_task(task, context_of(task_state_store=StateStore()))
     tag = tag_of(spark.calls[-1]["spec"]["attempt"])
     given = set(settings_of(spark))
@@ -66,7 +66,7 @@ def test_with_a_driver_on_the_worker_only_executor_pods_are_labelled(
     spark: FakeSpark, api: KubernetesServer, on_kubernetes: Connections
 ) -> None:
     connect_kubernetes(on_kubernetes, api, "client")
-    assert run_task(deletion(spark), context_of())["status"] == "committed"
+    assert run_task(deletion(), context_of())["status"] == "committed"
     names = {one.partition("=")[0] for one in settings_of(spark)}
     assert {one for one in names if one.startswith("spark.kubernetes.")} == {
         "spark.kubernetes.namespace",
@@ -76,17 +76,17 @@ def test_with_a_driver_on_the_worker_only_executor_pods_are_labelled(
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
 def test_submission_to_kubernetes_works_without_the_kubernetes_provider(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without Kubernetes' provider its hook asks for a name that is not there."""
     monkeypatch.delattr(provider, "kube_client", raising=False)
-    assert run_task(deletion(spark), context_of())["status"] == "committed"
+    assert run_task(deletion(), context_of())["status"] == "committed"
 
 
 @pytest.mark.usefixtures("on_kubernetes")
 def test_a_token_in_the_spark_settings_is_refused_and_not_shown(spark: FakeSpark) -> None:
     conf = {"spark.kubernetes.authenticate.submission.oauthToken": _CANARY}
     with pytest.raises(ConfigurationError, match="oauthTokenFile") as caught:
-        run_task(deletion(spark, conf=conf), context_of())
+        run_task(deletion(conf=conf), context_of())
     assert _CANARY not in str(caught.value)
     assert spark.calls == []

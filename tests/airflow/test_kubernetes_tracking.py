@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_kubernetes import KubernetesServer
 
+pytestmark = pytest.mark.usefixtures("on_kubernetes")
+
 
 def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> StateStore:
     """What a worker leaves that was lost while its driver ran; the driver still does."""
@@ -48,7 +50,7 @@ def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> S
     spark.tell(answers=False)
     submits.clear()
     with pytest.raises(ApplicationForgottenError, match="Kubernetes no longer knows"):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     assert set(store) == {
         "spark_job_id",
         RESULT_URI_KEY,
@@ -66,13 +68,9 @@ def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> S
 
 
 @pytest.mark.promise("A7")
-@pytest.mark.usefixtures("on_kubernetes")
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_retry_finds_the_driver_of_a_lost_worker(
-    spark: FakeSpark,
-    api: KubernetesServer,
-    submits: dict[str, Any],
-    is_noted: bool,
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], is_noted: bool
 ) -> None:
     store = _left(spark, api, submits)
     pod = store["spark_job_id"].partition(":")[2]
@@ -83,24 +81,22 @@ def test_a_retry_finds_the_driver_of_a_lost_worker(
             ClusterRun, "_pause", lambda *_: api.objects.say(SPACE, pod, **ended("Error", 1))
         )
         with pytest.raises(JobFailedError):
-            run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+            run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == f"{SPACE}:{pod}"
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_a_retry_submits_the_job_again_if_the_driver_pod_is_gone(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     store = _left(spark, api, submits)
     api.objects.delete("pods", SPACE, store["spark_job_id"].partition(":")[2])
-    done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert (done["status"], len(spark.calls)) == ("committed", 1)
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
     assert api.objects.list("pods", SPACE) == []  # what has succeeded is not kept
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
@@ -118,11 +114,10 @@ def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterRun, "_pause", gone)
-        done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        done = run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert (done["status"], len(spark.calls), submitted_before) == ("committed", 1, [0])
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_nothing_is_submitted_while_the_api_server_is_unavailable(
     spark: FakeSpark,
     api: KubernetesServer,
@@ -133,12 +128,11 @@ def test_nothing_is_submitted_while_the_api_server_is_unavailable(
     api.page = (503, "")
     monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
     with pytest.raises(ClusterUnavailableError):
-        run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_kubernetes")
 def test_killing_a_retry_deletes_the_driver_pod_that_it_found(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
 ) -> None:
@@ -146,7 +140,7 @@ def test_killing_a_retry_deletes_the_driver_pod_that_it_found(
     pod = store["spark_job_id"].partition(":")[2]
     put_pod(api, "hiveacid-7-0123456789ab", **RUNNING)
     context = context_of(try_number=2, task_state_store=store)
-    killed_once(deletion(spark), context, lambda: len(api.requests) > 1)
+    killed_once(deletion(), context, lambda: len(api.requests) > 1)
     until(lambda: api.deleted == [pod])
     (left,) = api.objects.list("pods", SPACE)
     assert left["metadata"]["labels"][LABEL] == "hiveacid-7-0123456789ab"
@@ -173,7 +167,7 @@ def test_a_kill_during_spark_submit_deletes_the_pods_that_it_created(
         put_pod(api, tag_of(spark.calls[-1]["spec"]["attempt"]), role=role)
         return True
 
-    killed_once(deletion(spark), context_of(task_state_store=StateStore()), submitted)
+    killed_once(deletion(), context_of(task_state_store=StateStore()), submitted)
     until(lambda: len(api.deleted) == 1)
     assert api.objects.list("pods", SPACE) == []
     assert len(aborted) == 1

@@ -114,7 +114,7 @@ def test_the_reason_of_a_failed_driver_is_reported_and_its_pod_is_kept(
     submits |= status
     spark.tell(answers=False)
     api.logs = lambda *_: "its last words"
-    task = deletion(spark)
+    task = deletion()
     with pytest.raises(JobFailedError) as caught:
         run_task(task, context_of(task_state_store=StateStore()))
     assert words in str(caught.value)
@@ -129,7 +129,7 @@ def test_the_pod_of_a_driver_that_reported_an_error_is_kept(
     submits |= ended("Error", 1)
     spark.tell(error={"type": "LockNotAcquiredError", "message": "locked"})
     with pytest.raises(LockNotAcquiredError):
-        run_task(deletion(spark), context_of(task_state_store=StateStore()))
+        run_task(deletion(), context_of(task_state_store=StateStore()))
     assert api.deleted == []
     assert len(api.objects.list("pods", SPACE)) == 1
 
@@ -141,14 +141,12 @@ def test_the_pod_of_a_driver_that_succeeded_without_a_result_is_kept(
     """As with a result_dir that is a disk of the pod's own: its log alone says what it did."""
     spark.tell(answers=False)
     with pytest.raises(JobFailedError, match="left no result"):
-        run_task(deletion(spark), context_of(task_state_store=StateStore()))
+        run_task(deletion(), context_of(task_state_store=StateStore()))
     assert api.deleted == []
     assert len(api.objects.list("pods", SPACE)) == 1
 
 
-def test_a_driver_has_ended_even_if_a_sidecar_container_still_runs(
-    api: KubernetesServer,
-) -> None:
+def test_a_driver_has_ended_even_if_a_sidecar_container_still_runs(api: KubernetesServer) -> None:
     mesh = {"name": "istio-proxy", "state": {"running": {}}}
     for code, has_succeeded in ((0, True), (1, False)):
         done = ended("", code)["containerStatuses"][0]
@@ -169,9 +167,7 @@ def test_a_driver_has_not_ended_when_only_a_sidecar_container_has_ended(
     assert not found.has_ended
 
 
-def test_a_pod_on_an_unreachable_node_is_polled_until_the_time_limit(
-    api: KubernetesServer,
-) -> None:
+def test_a_pod_on_an_unreachable_node_is_polled_until_the_time_limit(api: KubernetesServer) -> None:
     put_pod(api, phase="Unknown")
     with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s.*its node"):
         run_on_kubernetes(api, Clock(), silence_s=60).follow(POD)

@@ -56,77 +56,83 @@ def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has
 def metastore(connections: Connections) -> Iterator[StubServer]:
     """A metastore that knows every table except `demo.gone`."""
     with StubServer(get_table_req=_table) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        connections.metastore(server.uri)
         yield server
 
 
-def _merge(spark: FakeSpark | None = None) -> operators.HiveAcidMergeOperator:
+def _on_orders(operator: type[BaseOperator], **arguments: Any) -> Any:  # noqa: ANN401 - the operator
+    return operator(task_id="task", table="demo.orders", **arguments)
+
+
+def _sql(sql: str, **more: Any) -> operators.HiveAcidSqlOperator:  # noqa: ANN401
+    return operators.HiveAcidSqlOperator(task_id="task", sql=sql, **more)
+
+
+def _transaction(statements: list[Any]) -> operators.HiveAcidTransactionOperator:
+    return operators.HiveAcidTransactionOperator(task_id="task", statements=statements)
+
+
+def _merge() -> operators.HiveAcidMergeOperator:
     return operators.HiveAcidMergeOperator(
         task_id="task",
         table="demo.orders",
         source={"table": "demo.arrivals"},
         keys=["id"],
         clauses=_CLAUSES,
-        spark_bin_dir=None if spark is None else str(spark.bin_dir),
     )
 
 
-def _names(found: OperatorLineage | None) -> tuple[list[str], list[str]]:
+def _extracted(task: BaseOperator) -> OperatorLineage:
+    """The lineage that OpenLineage gets when the task starts."""
+    found = DefaultExtractor(task).extract()
     assert found is not None
+    return found
+
+
+def _names(found: OperatorLineage) -> tuple[list[str], list[str]]:
     return [one.name for one in found.inputs], [one.name for one in found.outputs]
 
 
 _SPARK_TASKS: Final = (
     (_merge(), ["demo.arrivals"], ["demo.orders"]),
     (
-        operators.HiveAcidInsertOperator(
-            task_id="task",
-            table="demo.orders",
-            source={"location": "s3a://b/d/", "format": "orc"},
+        _on_orders(
+            operators.HiveAcidInsertOperator, source={"location": "s3a://b/d/", "format": "orc"}
         ),
         ["d"],
         ["demo.orders"],
     ),
     (
-        operators.HiveAcidUpdateOperator(
-            task_id="task", table="demo.orders", assignments={"id": "id + 1"}
-        ),
+        _on_orders(operators.HiveAcidUpdateOperator, assignments={"id": "id + 1"}),
         [],
         ["demo.orders"],
     ),
-    (operators.HiveAcidDeleteOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
-    (operators.HiveAcidTruncateOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidDeleteOperator), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidTruncateOperator), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidLoadOperator, location="s3://b/d"), ["d"], ["demo.orders"]),
     (
-        operators.HiveAcidLoadOperator(task_id="task", table="demo.orders", location="s3://b/d"),
-        ["d"],
-        ["demo.orders"],
-    ),
-    (
-        operators.HiveAcidSqlOperator(
-            task_id="task",
-            sql="INSERT INTO demo.orders SELECT * FROM demo.a; DROP TABLE demo.a;"
+        _sql(
+            "INSERT INTO demo.orders SELECT * FROM demo.a; DROP TABLE demo.a;"
             " DELETE FROM demo.orders WHERE id IN (SELECT b.id FROM demo.b b);"
             " ALTER TABLE demo.c RENAME TO demo.d; CREATE DATABASE other; SHOW LOCKS demo.e;"
-            " ABORT TRANSACTIONS 7",
+            " ABORT TRANSACTIONS 7"
         ),
         ["demo.a", "demo.b"],
         ["demo.orders", "demo.a", "demo.d"],
     ),
     (
-        operators.HiveAcidSqlOperator(
-            task_id="task",
-            sql="MERGE INTO demo.orders o USING demo.a a ON o.id = a.id"
+        _sql(
+            "MERGE INTO demo.orders o USING demo.a a ON o.id = a.id"
             " WHEN MATCHED AND a.id IN (SELECT b.id FROM demo.b b) THEN DELETE;"
             " UPDATE demo.orders SET id = 1 WHERE id IN (SELECT c.id FROM demo.c c);"
-            " CREATE TABLE demo.d AS SELECT * FROM demo.e",
+            " CREATE TABLE demo.d AS SELECT * FROM demo.e"
         ),
         ["demo.a", "demo.b", "demo.c", "demo.e"],
         ["demo.orders", "demo.d"],
     ),
     (
-        operators.HiveAcidTransactionOperator(
-            task_id="task",
-            statements=[
+        _transaction(
+            [
                 "FROM demo.a INSERT INTO demo.b SELECT * INSERT INTO demo.c SELECT *",
                 "DELETE FROM demo.a WHERE id = 1",
             ],
@@ -141,51 +147,27 @@ _SPARK_TASKS: Final = (
         ["demo.a"],
         ["demo.b"],
     ),
-    (operators.HiveAcidCompactOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidCompactOperator), [], ["demo.orders"]),
     (operators.HiveAcidCompactTablesOperator(task_id="task", tables="demo.*"), [], []),
-    (operators.HiveAcidCleanOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidCleanOperator), [], ["demo.orders"]),
     (operators.HiveAcidCleanTablesOperator(task_id="task", tables="demo.*"), [], []),
+    (_on_orders(operators.HiveAcidProveErasureOperator, where="id = 1"), ["demo.orders"], []),
+    (_on_orders(operators.HiveAcidConvertOperator, to="flat"), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidRebalanceOperator), [], ["demo.orders"]),
+    (_on_orders(operators.HiveAcidRestoreOperator, version=3), [], ["demo.orders"]),
     (
-        operators.HiveAcidProveErasureOperator(task_id="task", table="demo.orders", where="id = 1"),
-        ["demo.orders"],
-        [],
-    ),
-    (
-        operators.HiveAcidConvertOperator(task_id="task", table="demo.orders", to="flat"),
-        [],
-        ["demo.orders"],
-    ),
-    (
-        operators.HiveAcidRebalanceOperator(task_id="task", table="demo.orders"),
-        [],
-        ["demo.orders"],
-    ),
-    (
-        operators.HiveAcidRestoreOperator(task_id="task", table="demo.orders", version=3),
-        [],
-        ["demo.orders"],
-    ),
-    (
-        operators.HiveAcidChangeFeedOperator(
-            task_id="task", table="demo.orders", location="file:/feed"
-        ),
+        _on_orders(operators.HiveAcidChangeFeedOperator, location="file:/feed"),
         ["demo.orders"],
         ["/feed"],
     ),
 )
 _METASTORE_TASKS: Final = (
     (
-        operators.HiveAcidCreateTableOperator(
-            task_id="task", table="demo.orders", columns={"id": "bigint"}
-        ),
+        _on_orders(operators.HiveAcidCreateTableOperator, columns={"id": "bigint"}),
         [],
         ["demo.orders"],
     ),
-    (
-        operators.HiveAcidTagOperator(task_id="task", table="demo.orders", name="closing"),
-        ["demo.orders"],
-        [],
-    ),
+    (_on_orders(operators.HiveAcidTagOperator, name="closing"), ["demo.orders"], []),
 )
 _WITHOUT_LINEAGE: Final = (
     # It measures tables, but reads and writes no rows.
@@ -201,7 +183,7 @@ _TASKS: Final = (*_SPARK_TASKS, *_METASTORE_TASKS)
 def test_a_task_reports_the_tables_that_it_reads_and_writes_when_it_starts(
     task: BaseOperator, read: list[str], written: list[str]
 ) -> None:
-    assert _names(DefaultExtractor(task).extract()) == (read, written)
+    assert _names(_extracted(task)) == (read, written)
 
 
 @pytest.mark.parametrize(
@@ -220,15 +202,13 @@ def test_a_task_reports_the_tables_that_it_reads_and_writes_when_it_starts(
 def test_source_files_have_openlineage_dataset_names(
     location: str, dataset: tuple[str, str] | None
 ) -> None:
-    task = operators.HiveAcidTransactionOperator(
-        task_id="task",
-        statements=[
+    task = _transaction(
+        [
             f"LOAD DATA INPATH '{location}' INTO TABLE demo.orders",
             f"LOAD DATA INPATH '{location}' INTO TABLE demo.returns",
         ],
     )
-    found = DefaultExtractor(task).extract()
-    assert found is not None
+    found = _extracted(task)
     named = [(one.namespace, one.name) for one in found.inputs]
     assert named == ([] if dataset is None else [dataset])
 
@@ -248,16 +228,16 @@ def test_an_operator_that_reads_and_writes_no_rows_has_no_lineage(task: BaseOper
 def test_a_table_dataset_has_the_address_of_the_metastore_and_its_columns(
     metastore: StubServer,
 ) -> None:
-    found = DefaultExtractor(_merge()).extract()
-    assert found is not None
+    found = _extracted(_merge())
     (table,) = found.inputs
     assert table.namespace == metastore.uri.replace("thrift:", "hive:")
     columns = [(one.name, one.type) for one in table.facets["schema"].fields]
     assert columns == [("id", "bigint"), ("day", "date")]
 
 
-def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends(spark: FakeSpark) -> None:
-    task = _merge(spark)
+@pytest.mark.usefixtures("spark")
+def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends() -> None:
+    task = _merge()
     run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_complete(None)
     assert _names(found) == (["demo.arrivals"], ["demo.orders"])
@@ -270,7 +250,7 @@ def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends(spark: 
 
 def test_a_failed_task_reports_no_version(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")
-    task = _merge(spark)
+    task = _merge()
     with pytest.raises(Exception, match="another write"):
         run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_failure(None)
@@ -282,8 +262,7 @@ def test_a_failed_task_reports_no_version(spark: FakeSpark) -> None:
 
 def test_a_missing_table_is_reported_without_columns() -> None:
     task = operators.HiveAcidCompactOperator(task_id="task", table="demo.gone")
-    found = DefaultExtractor(task).extract()
-    assert found is not None
+    found = _extracted(task)
     assert [(one.name, one.facets) for one in found.outputs] == [("demo.gone", {})]
 
 
@@ -292,9 +271,8 @@ def test_tables_are_reported_without_columns_if_the_metastore_is_unreachable(
 ) -> None:
     uri = metastore.uri
     metastore.__exit__(None, None, None)
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
-    found = DefaultExtractor(_merge()).extract()
-    assert found is not None
+    connections.metastore(uri)
+    found = _extracted(_merge())
     assert [(one.name, one.facets) for one in found.outputs] == [("demo.orders", {})]
 
 
@@ -337,15 +315,16 @@ def test_a_tag_task_reports_the_version_that_it_tagged(monkeypatch: pytest.Monke
     write_ids = f"demo.orders:12:{2**63 - 1}::"
     tag = Tag(name="closing", table_id="1", write_ids=write_ids, made_s=0.0)
     monkeypatch.setattr(HiveAcidHook, "make_tag", lambda *_, **__: tag)
-    task = operators.HiveAcidTagOperator(task_id="task", table="demo.orders", name="closing")
+    task = _on_orders(operators.HiveAcidTagOperator, name="closing")
     run_task(task)
     found = DefaultExtractor(task).extract_on_complete(None)
     assert _names(found) == (["demo.orders"], [])
     assert found.inputs[0].facets["version"].datasetVersion == "12"
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
-    monkeypatch: pytest.MonkeyPatch, spark: FakeSpark
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unchanged = {"demo.there"}
 
@@ -353,9 +332,8 @@ def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
         return DefinitionOutcome(has_changed=statement.target not in unchanged)
 
     monkeypatch.setattr(HiveAcidHook, "run", run)
-    task = operators.HiveAcidSqlOperator(
-        task_id="task",
-        sql="CREATE TABLE demo.new (id bigint);"
+    task = _sql(
+        "CREATE TABLE demo.new (id bigint);"
         " ALTER TABLE demo.new SET TBLPROPERTIES ('a' = 'b');"
         " CREATE TABLE IF NOT EXISTS demo.there (id bigint);"
         " ALTER TABLE demo.altered ADD COLUMNS (b int); ALTER TABLE demo.old RENAME TO demo.young;"
@@ -363,8 +341,7 @@ def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
         " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone;"
         " LOAD DATA INPATH 'file:/x' INTO TABLE demo.loaded;"
         " LOAD DATA INPATH 'file:/x' OVERWRITE INTO TABLE demo.reloaded;"
-        " CREATE TABLE demo.brief (id bigint); DROP TABLE demo.brief",
-        spark_bin_dir=str(spark.bin_dir),
+        " CREATE TABLE demo.brief (id bigint); DROP TABLE demo.brief"
     )
     run_task(task)
     found = DefaultExtractor(task).extract_on_complete(None)
@@ -412,9 +389,8 @@ def test_a_change_that_this_or_an_earlier_try_committed_is_reported(
 
 
 def test_a_transaction_reports_the_tables_that_it_truncates_or_overwrites() -> None:
-    task = operators.HiveAcidTransactionOperator(
-        task_id="task",
-        statements=[
+    task = _transaction(
+        [
             "FROM demo.a INSERT OVERWRITE TABLE demo.b SELECT * INSERT INTO demo.c SELECT *",
             "TRUNCATE TABLE demo.d",
         ],
@@ -430,9 +406,7 @@ def test_a_transaction_reports_the_tables_that_it_truncates_or_overwrites() -> N
 
 
 def test_a_script_reports_the_last_version_and_the_total_counts_of_a_table() -> None:
-    task = operators.HiveAcidSqlOperator(
-        task_id="task", sql="DELETE FROM demo.t WHERE id = 1; UPDATE demo.t SET id = 2"
-    )
+    task = _sql("DELETE FROM demo.t WHERE id = 1; UPDATE demo.t SET id = 2")
     results = [
         _result(
             "demo.t", write_ids={"demo.t": 3}, rows=RowCounts(deleted=7), files=1, size_bytes=9
@@ -457,12 +431,8 @@ def test_a_script_reports_the_last_version_and_the_total_counts_of_a_table() -> 
 def test_a_table_that_does_not_exist_yet_has_the_columns_of_its_create_statement(
     name: str, columns: list[tuple[str, str]]
 ) -> None:
-    task = operators.HiveAcidSqlOperator(
-        task_id="task",
-        sql=f"CREATE TABLE IF NOT EXISTS demo.{name} (key string) PARTITIONED BY (month int)",
-    )
-    found = DefaultExtractor(task).extract()
-    assert found is not None
+    task = _sql(f"CREATE TABLE IF NOT EXISTS demo.{name} (key string) PARTITIONED BY (month int)")
+    found = _extracted(task)
     (table,) = found.outputs
     assert [(one.name, one.type) for one in table.facets["schema"].fields] == columns
 
@@ -473,7 +443,7 @@ def test_a_worker_without_the_drivers_login_still_reports_the_tables(
     login = {"authentication": "password", "secret_in_clear": True, "secret_from": "env:ABSENT"}
     extra = {"uris": metastore.uri, **login}
     connections.add("hive_acid_default", "hive_acid_metastore", login="etl", extra=extra)
-    found = DefaultExtractor(_merge()).extract()
+    found = _extracted(_merge())
     assert _names(found) == (["demo.arrivals"], ["demo.orders"])
 
 
@@ -487,9 +457,8 @@ _USES: Final = {
 }
 
 
-def _sources(found: OperatorLineage | None) -> dict[str, dict[str, str]]:
+def _sources(found: OperatorLineage) -> dict[str, dict[str, str]]:
     """The source columns of each written table's columns, with the signs of `_USES`."""
-    assert found is not None
     tables: dict[str, dict[str, str]] = {}
     for table in found.outputs:
         facet = table.facets.get("columnLineage")
@@ -514,10 +483,6 @@ def _merge_of(*clauses: dict[str, Any], **source: Any) -> operators.HiveAcidMerg
     return operators.HiveAcidMergeOperator(
         task_id="task", table="demo.sales", source=source, keys=["id"], clauses=list(clauses)
     )
-
-
-def _sql(sql: str, **more: Any) -> operators.HiveAcidSqlOperator:  # noqa: ANN401
-    return operators.HiveAcidSqlOperator(task_id="task", sql=sql, **more)
 
 
 _SALES: Final = {"id": "lines.id", "price": "lines.price", "day": "lines.day"}
@@ -598,9 +563,8 @@ _WITH_SOURCES: Final = {
         {},
     ),
     "several inserts of one query": (
-        operators.HiveAcidTransactionOperator(
-            task_id="task",
-            statements=[
+        _transaction(
+            [
                 (
                     "FROM (SELECT id, price * 2 AS p, day FROM demo.lines) q"
                     " INSERT INTO demo.sales (id, price, day) SELECT q.id, q.p, q.day"
@@ -690,9 +654,8 @@ _WITH_SOURCES: Final = {
         {},
     ),
     "a column that an earlier insert may have written, too": (
-        operators.HiveAcidTransactionOperator(
-            task_id="task",
-            statements=[
+        _transaction(
+            [
                 {
                     "insert": {
                         "table": "demo.sales",
@@ -723,20 +686,18 @@ _WITH_SOURCES: Final = {
 def test_each_written_column_is_reported_with_its_source_columns(
     task: BaseOperator, sources: dict[str, dict[str, str]]
 ) -> None:
-    assert _sources(DefaultExtractor(task).extract()) == sources
+    assert _sources(_extracted(task)) == sources
 
 
 def test_a_source_column_has_the_namespace_and_name_of_its_dataset(metastore: StubServer) -> None:
     task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
-    found = DefaultExtractor(task).extract()
-    assert found is not None
+    found = _extracted(task)
     (column,) = found.outputs[0].facets["columnLineage"].fields["id"].inputFields
     read = found.inputs[0]
     assert (column.namespace, column.name) == (read.namespace, read.name)
     assert column.namespace == metastore.uri.replace("thrift:", "hive:")
     task = _insert({**_FILES, "query": "SELECT id FROM source"})
-    found = DefaultExtractor(task).extract()
-    assert found is not None
+    found = _extracted(task)
     (column,) = found.outputs[0].facets["columnLineage"].fields["id"].inputFields
     assert (column.namespace, column.name) == ("s3://b", "d")
 
@@ -746,10 +707,7 @@ def test_a_table_that_existed_before_the_task_has_no_source_columns(
     spark: FakeSpark, status: str
 ) -> None:
     spark.tell(status=status)
-    task = _sql(
-        "CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines",
-        spark_bin_dir=str(spark.bin_dir),
-    )
+    task = _sql("CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines")
     run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_complete(None)
     expected = {"other": {"id": "lines.id"}} if status == "committed" else {}
@@ -763,7 +721,7 @@ def test_a_failed_column_analysis_omits_only_the_source_columns(
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr("airflow_hiveacid.sql.origins.Tracer.values", fail)
-    found = DefaultExtractor(_merge()).extract()
+    found = _extracted(_merge())
     assert _names(found) == (["demo.arrivals"], ["demo.orders"])
     assert _sources(found) == {}
     assert "schema" in found.outputs[0].facets
@@ -773,7 +731,7 @@ def test_a_task_with_too_much_sql_has_no_source_columns() -> None:
     text = "x" * 30_000
     one = f"INSERT INTO demo.other SELECT id, day FROM demo.lines WHERE id <> '{text}'"
     task = _sql(f"{one}; {one}; INSERT INTO demo.sales (id, day) SELECT id, day FROM demo.other o")
-    assert _sources(DefaultExtractor(task).extract()) == {}
+    assert _sources(_extracted(task)) == {}
 
 
 def test_columns_have_no_source_columns_if_the_metastore_is_unreachable(
@@ -781,6 +739,6 @@ def test_columns_have_no_source_columns_if_the_metastore_is_unreachable(
 ) -> None:
     uri = metastore.uri
     metastore.__exit__(None, None, None)
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
+    connections.metastore(uri)
     task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
-    assert _sources(DefaultExtractor(task).extract()) == {}
+    assert _sources(_extracted(task)) == {}

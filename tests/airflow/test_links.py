@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
@@ -38,6 +37,7 @@ from tests.support.cluster_tasks import (
     connect_kubernetes,
     connect_yarn,
     deletion,
+    fired,
     put_pod,
     resumed,
     until,
@@ -131,15 +131,13 @@ class Requests(list[str]):
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_driver_on_yarn_has_links_as_soon_as_it_is_submitted(
-    spark: FakeSpark, yarn: Pretended
-) -> None:
+def test_a_driver_on_yarn_has_links_as_soon_as_it_is_submitted(yarn: Pretended) -> None:
     context = context_of(task_state_store=StateStore())
     at_request: list[dict[str, str]] = []
     yarn.requests = Requests(lambda: at_request.append(stored(context)))
     running = {**RUNNING, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
     yarn.states = [running, running]
-    task = deletion(spark)
+    task = deletion()
     run_task(task, context)
     submitted = {"Table": TABLE, "Spark application": page_of(yarn)}
     assert at_request[0] == submitted
@@ -158,7 +156,7 @@ def stored(context: dict[str, Any]) -> dict[str, str]:
 def test_a_failed_task_keeps_the_links_to_its_driver(spark: FakeSpark, yarn: Pretended) -> None:
     yarn.app = {**FAILED, "trackingUrl": "http://history.example.com:18080/history/a/1"}
     spark.tell(answers=False)
-    task = deletion(spark)
+    task = deletion()
     with pytest.raises(JobFailedError):
         run_task(task, context_of(task_state_store=StateStore()))
     assert links_of(task)["Spark application"] == page_of(yarn)
@@ -167,23 +165,17 @@ def test_a_failed_task_keeps_the_links_to_its_driver(spark: FakeSpark, yarn: Pre
 
 @pytest.mark.usefixtures("on_yarn")
 def test_a_task_stores_its_link_before_it_defers_and_has_it_again_after_it_resumes(
-    spark: FakeSpark, yarn: Pretended
+    yarn: Pretended,
 ) -> None:
     yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
     context["task_state_store"] = store
     with pytest.raises(TaskDeferred) as caught:
-        run_task(deletion(spark, deferrable=True), context)
+        run_task(deletion(deferrable=True), context)
     assert stored(context)["Spark application"] == page_of(yarn)
     yarn.app = dict(SUCCEEDED)
 
-    async def first() -> Any:  # noqa: ANN401 - an event
-        return await anext(caught.value.trigger.run())
-
-    woken = deletion(spark, deferrable=True)
-    later: Any = context_of(task_state_store=store)
-    later["ti"].task = woken
-    woken.render_template_fields(later)
-    woken.resume_execution("execute_complete", {"event": asyncio.run(first()).payload}, later)
+    woken = deletion(deferrable=True)
+    resumed(woken, store, fired(caught.value.trigger))
     assert links_of(woken)["Spark application"] == page_of(yarn)
 
 
@@ -193,13 +185,13 @@ def test_a_retry_links_to_the_driver_that_it_found(spark: FakeSpark, yarn: Prete
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     store.set("spark_job_id", "application_1_0007")
     yarn.states, yarn.app = [dict(RUNNING)], dict(SUCCEEDED)
     spark.tell(answers=True)
     again = context_of(try_number=2, task_state_store=store)
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), again)
+        run_task(deletion(), again)
     assert stored(again)["Spark application"] == page_of(yarn, "application_1_0007")
 
 
@@ -221,34 +213,30 @@ def test_the_yarn_application_of_a_driver_on_the_worker_is_found_by_its_tag(
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_driver_outside_a_cluster_has_no_spark_link(
-    spark: FakeSpark, connections: Connections
-) -> None:
+def test_a_driver_outside_a_cluster_has_no_spark_link(connections: Connections) -> None:
     assert connections
-    task, context = deletion(spark), context_of()
+    task, context = deletion(), context_of()
     run_task(task, context)
     assert stored(context) == {"Table": TABLE}
     assert links_of(task) == {"Table": TABLE, "Spark application": "", "Spark UI": ""}
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_a_driver_pod_has_no_spark_link_without_page_addresses_in_the_connection(
-    spark: FakeSpark,
-) -> None:
+def test_a_driver_pod_has_no_spark_link_without_page_addresses_in_the_connection() -> None:
     context = context_of(task_state_store=StateStore())
-    run_task(deletion(spark), context)
+    run_task(deletion(), context)
     assert stored(context) == {"Table": TABLE}
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_link_that_cannot_be_stored_does_not_fail_the_task(spark: FakeSpark) -> None:
+def test_a_link_that_cannot_be_stored_does_not_fail_the_task() -> None:
     context = context_of(task_state_store=StateStore())
 
     def broken(key: str, value: object) -> None:
         raise ConnectionError(key, value)
 
     context["ti"].xcom_push = broken
-    assert run_task(deletion(spark), context)["status"] == "committed"
+    assert run_task(deletion(), context)["status"] == "committed"
 
 
 @pytest.mark.parametrize(
@@ -271,12 +259,10 @@ def test_a_link_is_an_http_url_without_secrets(given: str, url: str) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_url_that_yarn_reports_is_stored_without_its_login_and_query(
-    spark: FakeSpark, yarn: Pretended
-) -> None:
+def test_a_url_that_yarn_reports_is_stored_without_its_login_and_query(yarn: Pretended) -> None:
     yarn.app = {**SUCCEEDED, "trackingUrl": "https://etl:s3cr3t@rm:8090/proxy/a?token=s3cr3t"}
     context = context_of(task_state_store=StateStore())
-    run_task(deletion(spark), context)
+    run_task(deletion(), context)
     assert stored(context)["Spark UI"] == "https://rm:8090/proxy/a"
 
 
@@ -309,30 +295,28 @@ def with_pages(on_kubernetes: Connections, api: KubernetesServer) -> None:
     connect_kubernetes(on_kubernetes, api, "cluster", **pages)
 
 
-def waiting(spark: FakeSpark, context: dict[str, Any]) -> Any:  # noqa: ANN401 - a trigger
+def waiting(context: dict[str, Any]) -> Any:  # noqa: ANN401 - a trigger
     """Run a task until it defers."""
     with pytest.raises(TaskDeferred) as caught:
-        run_task(deletion(spark, deferrable=True), context)
+        run_task(deletion(deferrable=True), context)
     return caught.value.trigger
 
 
 @pytest.mark.usefixtures("with_pages", "submits")
 def test_a_driver_on_kubernetes_has_links_to_the_pages_of_the_connection(spark: FakeSpark) -> None:
     spark.tell(spark_app_id=SPARK_ID)  # the result does not tell the pod, which stays known
-    task, context = deletion(spark), context_of(task_state_store=StateStore())
+    task, context = deletion(), context_of(task_state_store=StateStore())
     run_task(task, context)
     pod = driver_of(SPACE, tag_of(spark.call["spec"]["attempt"]))
     assert links_of(task) == stored(context) == pod_links(pod)
 
 
-@pytest.mark.usefixtures("with_pages")
-def test_a_task_on_kubernetes_stores_its_links_before_it_defers(
-    spark: FakeSpark, submits: dict[str, Any]
-) -> None:
+@pytest.mark.usefixtures("with_pages", "spark")
+def test_a_task_on_kubernetes_stores_its_links_before_it_defers(submits: dict[str, Any]) -> None:
     submits["phase"] = "Running"
     store = StateStore()
     context = context_of(task_state_store=store)
-    waiting(spark, context)
+    waiting(context)
     assert stored(context) == pod_links(store["spark_job_id"])
 
 
@@ -343,13 +327,13 @@ def test_a_resumed_task_on_kubernetes_has_its_links_again(
 ) -> None:
     submits["phase"] = "Running"
     store = StateStore()
-    note = waiting(spark, context_of(task_state_store=store)).note
+    note = waiting(context_of(task_state_store=store)).note
     pod = store["spark_job_id"]
     api.objects.say(SPACE, pod.partition(":")[2], phase="Succeeded")
     (result,) = spark.directory.parent.glob("results/*/result.json")
     if end == "timed out":
         result.unlink()
-    woken = deletion(spark, deferrable=True)
+    woken = deletion(deferrable=True)
     with nullcontext() if end == "ended" else pytest.raises(AirflowTaskTimeout):
         resumed(woken, store, {"note": note, "end": end, "error": None})
     assert links_of(woken) == pod_links(pod)
@@ -361,22 +345,22 @@ def test_a_retry_that_tracks_a_pod_stores_its_links_before_it_defers(
 ) -> None:
     submits["phase"] = "Running"
     store = StateStore()
-    waiting(spark, context_of(task_state_store=store))
+    waiting(context_of(task_state_store=store))
     again = context_of(try_number=2, task_state_store=store)
-    waiting(spark, again)
+    waiting(again)
     assert stored(again) == pod_links(store["spark_job_id"])
     assert len(spark.calls) == 1
 
 
-@pytest.mark.usefixtures("with_pages")
+@pytest.mark.usefixtures("with_pages", "spark")
 def test_an_unavailable_api_server_omits_only_the_link_to_the_spark_ui(
-    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+    api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     submits.clear()
     api.page = (503, "")
     store = StateStore()
     context = context_of(task_state_store=store)
-    waiting(spark, context)
+    waiting(context)
     whole = pod_links(store["spark_job_id"])
     assert stored(context) == {name: url for name, url in whole.items() if name != "Spark UI"}
 
@@ -416,7 +400,7 @@ def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_result(
     extra = {"application_url": MASTER, "history_url": HISTORY}
     connections.add("spark_default", "spark", host=master, extra=extra)
     spark.tell(spark_app_id="app-1", error=error)
-    task, context = deletion(spark), context_of()
+    task, context = deletion(), context_of()
     with pytest.raises(JobFailedError) if error else nullcontext():
         run_task(task, context)
     pages = {
@@ -430,7 +414,7 @@ def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_result(
 def test_a_driver_on_the_worker_has_no_spark_link_without_page_addresses(spark: FakeSpark) -> None:
     spark.tell(spark_app_id="app-1")
     context = context_of()
-    run_task(deletion(spark), context)
+    run_task(deletion(), context)
     assert stored(context) == {"Table": TABLE}
 
 
@@ -441,7 +425,7 @@ def test_a_statement_has_no_link_to_the_driver_of_an_earlier_statement(
     connections.add("spark_default", "spark", host="local[1]", extra=extra)
     spark.tell(spark_app_id="app-1")
     sql = "DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2"
-    task = HiveAcidSqlOperator(task_id="t", sql=sql, spark_bin_dir=str(spark.bin_dir))
+    task = HiveAcidSqlOperator(task_id="t", sql=sql)
     run_one, seen = HiveAcidSqlOperator.run_one, []
 
     def noted(*given: Any) -> Any:  # noqa: ANN401 - the operator's
@@ -456,12 +440,12 @@ def test_a_statement_has_no_link_to_the_driver_of_an_earlier_statement(
 
 
 def test_on_yarn_the_page_addresses_of_the_connection_replace_those_of_yarn(
-    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+    yarn: Pretended, on_yarn: Connections
 ) -> None:
     yarn.app = {**SUCCEEDED, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
     pages = {"application_url": "https://knox/yarn/{application_id}", "history_url": HISTORY}
     connect_yarn(on_yarn, yarn, "cluster", **pages)
-    task = deletion(spark)
+    task = deletion()
     run_task(task, context_of(task_state_store=StateStore()))
     assert links_of(task)["Spark application"] == f"https://knox/yarn/{APP}"
     assert links_of(task)["Spark UI"] == history_of(APP)
@@ -524,7 +508,7 @@ def test_an_invalid_page_address_is_refused_before_submission(
 ) -> None:
     connections.add("spark_default", "spark", host="local[1]", extra={name: url})
     with pytest.raises(ConfigurationError, match=rf"'spark_default'.*'{name}'.*{reason}") as caught:
-        run_task(deletion(spark), context_of())
+        run_task(deletion(), context_of())
     assert "hunter2" not in str(caught.value)
     assert spark.calls == []
 
@@ -552,7 +536,7 @@ def test_a_resumed_task_keeps_the_stored_links_until_its_next_statement() -> Non
 
 
 def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
-    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+    yarn: Pretended, on_yarn: Connections
 ) -> None:
     connect_yarn(on_yarn, yarn, "cluster")
     yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
@@ -560,18 +544,12 @@ def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
     sql = "DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2"
 
     def two() -> HiveAcidSqlOperator:
-        return HiveAcidSqlOperator(
-            task_id="t", sql=sql, spark_bin_dir=str(spark.bin_dir), deferrable=True
-        )
+        return HiveAcidSqlOperator(task_id="t", sql=sql, deferrable=True)
 
     with pytest.raises(TaskDeferred) as caught:
         run_task(two(), context)
     yarn.app = dict(SUCCEEDED)
-
-    async def first() -> Any:  # noqa: ANN401 - an event
-        return await anext(caught.value.trigger.run())
-
-    event = asyncio.run(first()).payload
+    event = fired(caught.value.trigger)
     yarn.states = [{**SUCCEEDED, "trackingUrl": "N/A"}]
     yarn.app = {**RUNNING, "trackingUrl": "N/A"}
     later: Any = context_of(task_state_store=store)
@@ -585,18 +563,15 @@ def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
 
 
 def test_a_new_pod_has_no_link_to_the_ui_of_an_earlier_tries_driver(
-    spark: FakeSpark,
-    api: KubernetesServer,
-    on_kubernetes: Connections,
-    submits: dict[str, Any],
+    spark: FakeSpark, api: KubernetesServer, on_kubernetes: Connections, submits: dict[str, Any]
 ) -> None:
     connect_kubernetes(on_kubernetes, api, "cluster", history_url=HISTORY)
     submits["phase"], store = "Running", StateStore()
-    waiting(spark, context_of(task_state_store=store))
+    waiting(context_of(task_state_store=store))
     api.objects.say(SPACE, store["spark_job_id"].partition(":")[2], phase="Failed")
     submits.clear()
     again = context_of(try_number=2, task_state_store=store)
-    waiting(spark, again)
+    waiting(again)
     assert len(spark.calls) == 2
     assert not stored(again).get("Spark UI")
 

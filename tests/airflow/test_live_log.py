@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.operators.submission import trigger as trigger_module
@@ -363,9 +363,7 @@ def test_the_log_of_a_driver_that_waits_for_its_container_is_not_read(driver: _D
     assert driver.new() == ["one"]
 
 
-def test_the_log_of_a_driver_that_ended_before_the_first_poll_is_not_read(
-    driver: _Driver,
-) -> None:
+def test_the_log_of_a_driver_that_ended_before_the_first_poll_is_not_read(driver: _Driver) -> None:
     """A trigger has shown it; the worker only reads the result."""
     driver.write("one\n")
     driver.is_now("failed")
@@ -407,9 +405,7 @@ def test_no_line_is_lost_if_a_log_cannot_be_read_for_a_moment(driver: _Driver) -
         assert driver.new() == [f"one {number}", f"two {number}"]
 
 
-def test_one_line_says_that_the_end_of_an_ended_drivers_log_cannot_be_read(
-    driver: _Driver,
-) -> None:
+def test_one_line_says_that_the_end_of_an_ended_drivers_log_cannot_be_read(driver: _Driver) -> None:
     driver.new()
     driver.breaks(is_broken=True)
     driver.is_now("failed")
@@ -627,9 +623,9 @@ def _running_then(yarn: Pretended, end: dict[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
-def test_a_worker_copies_its_drivers_log(spark: FakeSpark, yarn: Pretended, log: TaskLog) -> None:
+def test_a_worker_copies_its_drivers_log(yarn: Pretended, log: TaskLog) -> None:
     _running_then(yarn, SUCCEEDED)
-    done = run_task(deletion(spark), context_of(task_state_store=StateStore()))
+    done = run_task(deletion(), context_of(task_state_store=StateStore()))
     assert done["status"] == "committed"
     assert [line for line in log.lines if line in ("one", "two")] == ["one", "two"]
     assert "from the JVM" not in log.lines
@@ -642,17 +638,15 @@ def test_a_failed_task_shows_each_line_once(
     _running_then(yarn, FAILED)
     spark.tell(answers=False)
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(task_state_store=StateStore()))
+        run_task(deletion(), context_of(task_state_store=StateStore()))
     assert [log.lines.count(line) for line in ("one", "two", "from the JVM")] == [1, 1, 1]
 
 
 @pytest.mark.usefixtures("on_yarn", "at_once", "aborted")
-def test_a_killed_task_reads_no_more_of_its_drivers_log(
-    spark: FakeSpark, yarn: Pretended, log: TaskLog
-) -> None:
+def test_a_killed_task_reads_no_more_of_its_drivers_log(yarn: Pretended, log: TaskLog) -> None:
     _running_then(yarn, RUNNING)
     took_s = killed_once(
-        deletion(spark), context_of(task_state_store=StateStore()), lambda: "two" in log.lines
+        deletion(), context_of(task_state_store=StateStore()), lambda: "two" in log.lines
     )
     assert took_s < 2
     killed = next(n for n, one in enumerate(yarn.requests) if one.startswith("PUT"))
@@ -673,23 +667,21 @@ def test_a_trigger_copies_the_log_and_the_woken_worker_repeats_only_last_lines(
 ) -> None:
     spark.tell(answers=False)
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True), store)
+    trigger = _deferred(deletion(deferrable=True), store)
     _running_then(yarn, FAILED)
     event = fired(trigger)
     assert [line for line in log.lines if line in ("one", "two")] == ["one", "two"]
     log.lines.clear()
     with pytest.raises(JobFailedError):
-        resumed(deletion(spark, deferrable=True), store, event)
+        resumed(deletion(deferrable=True), store, event)
     first = log.lines.index("::group::Spark driver's last lines (stdout)")
     assert log.lines[first + 1 : first + 4] == ["one", "two", "::endgroup::"]
     assert log.lines.count("one") == 1
 
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
-def test_a_new_triggerer_copies_the_log_from_its_beginning(
-    spark: FakeSpark, yarn: Pretended, log: TaskLog
-) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+def test_a_new_triggerer_copies_the_log_from_its_beginning(yarn: Pretended, log: TaskLog) -> None:
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     for _ in range(2):
         log.lines.clear()
         _running_then(yarn, SUCCEEDED)
@@ -707,10 +699,10 @@ def test_a_new_triggerer_copies_the_log_from_its_beginning(
     ],
 )
 def test_a_trigger_does_not_copy_the_log_if_only_the_worker_knows_the_tasks_secrets(
-    spark: FakeSpark, yarn: Pretended, log: TaskLog, connections: Connections, given: dict[str, Any]
+    yarn: Pretended, log: TaskLog, connections: Connections, given: dict[str, Any]
 ) -> None:
     del connections
-    trigger = _deferred(deletion(spark, deferrable=True, **given), StateStore())
+    trigger = _deferred(deletion(deferrable=True, **given), StateStore())
     assert any("does not show the driver's log" in line for line in log.lines)
     _running_then(yarn, SUCCEEDED)
     assert fired(trigger)["end"] == "ended"
@@ -718,13 +710,11 @@ def test_a_trigger_does_not_copy_the_log_if_only_the_worker_knows_the_tasks_secr
 
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
-def test_a_secret_setting_with_several_lines_is_hidden(
-    spark: FakeSpark, yarn: Pretended, log: TaskLog
-) -> None:
+def test_a_secret_setting_with_several_lines_is_hidden(yarn: Pretended, log: TaskLog) -> None:
     _running_then(yarn, SUCCEEDED)
     yarn.files["stdout"] = f"one\n{_SECRET}\ntwo\n".encode()
     run_task(
-        deletion(spark, env_vars={"KEY_PASSWORD": _SECRET}),
+        deletion(env_vars={"KEY_PASSWORD": _SECRET}),
         context_of(task_state_store=StateStore()),
     )
     first = log.lines.index("one")
@@ -733,13 +723,9 @@ def test_a_secret_setting_with_several_lines_is_hidden(
 
 @pytest.mark.usefixtures("at_once")
 def test_a_trigger_hides_the_secret_of_the_metastore(
-    spark: FakeSpark,
-    yarn: Pretended,
-    log: TaskLog,
-    on_yarn: Connections,
-    monkeypatch: pytest.MonkeyPatch,
+    yarn: Pretended, log: TaskLog, on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     monkeypatch.setenv("METASTORE_SECRET", "open sesame")
     on_yarn.add(
         "hive_acid_default",
@@ -760,9 +746,9 @@ def test_a_trigger_hides_the_secret_of_the_metastore(
 
 @pytest.mark.usefixtures("at_once")
 def test_a_trigger_that_cannot_hide_the_secret_of_the_metastore_shows_no_log(
-    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+    yarn: Pretended, on_yarn: Connections
 ) -> None:
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     on_yarn.add("hive_acid_default", "hive_acid_metastore", extra={"authentication": "wrong"})
     _running_then(yarn, SUCCEEDED)
     assert fired(trigger)["end"] == "ended"
@@ -771,10 +757,10 @@ def test_a_trigger_that_cannot_hide_the_secret_of_the_metastore_shows_no_log(
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
 def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All drivers of a connection share four threads, so few of them may wait for a node."""
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     yarn.app = {**SUCCEEDED, **yarn.log_page}
     yarn.states = [{**RUNNING, **yarn.log_page}] * 40
     lock, reading, most = threading.Lock(), 0, 0
@@ -803,11 +789,11 @@ def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
 def test_one_line_says_that_the_end_of_a_log_was_not_read_while_others_were(
-    spark: FakeSpark, yarn: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trigger_module, "_LAST_READ_S", 0.01)
     monkeypatch.setattr(trigger_module, "_log_reads", threading.BoundedSemaphore(1))
-    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    trigger = _deferred(deletion(deferrable=True), StateStore())
     _running_then(yarn, SUCCEEDED)
     with trigger_module._log_reads:
         assert fired(trigger)["end"] == "ended"

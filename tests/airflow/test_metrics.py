@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.observability import stats
 
+from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
@@ -37,10 +37,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def task(spark: FakeSpark) -> HiveAcidDeleteOperator:
-    return HiveAcidDeleteOperator(
-        task_id="task", table="demo.t", where="id = 1", spark_bin_dir=str(spark.bin_dir)
-    )
+def task(spark: FakeSpark) -> HiveAcidDeleteOperator:  # noqa: ARG001 - what it submits with
+    return HiveAcidDeleteOperator(task_id="task", table="demo.t", where="id = 1")
 
 
 def test_a_committed_job_is_counted_with_its_rows_and_bytes(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -17,13 +16,14 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.hooks import news
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
-from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-from airflow_hiveacid.triggers.new_version import NewVersionTrigger
+from airflow_hiveacid.sensors import HiveAcidNewVersionSensor
+from airflow_hiveacid.watch import new_data
+from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.support.airflow_support import context_of
+from tests.support.cluster_tasks import fired
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
@@ -72,9 +72,7 @@ def test_the_sensor_fires_for_new_data_and_not_for_a_compaction(warehouse: Wareh
     assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
 
 
-def test_the_sensor_does_not_fire_for_an_empty_or_open_write(
-    warehouse: Warehouse,
-) -> None:
+def test_the_sensor_does_not_fire_for_an_empty_or_open_write(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     warehouse.delta(table, 1, "month=1")
     client = warehouse.client
@@ -105,18 +103,10 @@ def test_a_deferred_sensor_returns_the_version_that_its_trigger_found(warehouse:
         sensor.execute(context_of())  # type: ignore[arg-type]
     path, arguments = deferred.value.trigger.serialize()
     trigger = import_string(path)(**arguments)
-    assert type(trigger) is NewVersionTrigger
+    assert type(trigger) is ConditionTrigger
     assert trigger.serialize() == (path, arguments)
     warehouse.delta(table, 1)
-
-    async def first() -> dict[str, Any]:
-        async for event in trigger.run():
-            found: dict[str, Any] = event.payload
-            return found
-        raise AssertionError
-
-    event = asyncio.run(asyncio.wait_for(first(), 60))
-    assert sensor.execute_complete(context_of(), event) == {  # type: ignore[arg-type]
+    assert sensor.execute_complete(context_of(), fired(trigger)) == {  # type: ignore[arg-type]
         "since": 1,
         "version": 2,
         "partitions": [""],
@@ -129,7 +119,7 @@ def test_the_log_names_the_newest_version_if_since_is_a_later_version(warehouse:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     sensor = HiveAcidNewVersionSensor(task_id="s", table=str(table.ref), since=7)
-    assert str(sensor.look()).endswith(
+    assert sensor.observe().summary.endswith(
         "no new data since version 7; the newest version that no open write can change is 1"
     )
 
@@ -165,13 +155,13 @@ def test_a_cleaner_does_not_remove_deltas_while_the_sensor_lists_them(
     table = warehouse.table("t")
     for _ in range(2):
         warehouse.delta(table, 1)
-    list_table = news.list_table
+    list_table = new_data.list_table
 
     def late(location: str) -> Listing:
         compact_as_hive_4_does(warehouse, table, 1, 2)
         return list_table(location)
 
-    monkeypatch.setattr(news, "list_table", late)
+    monkeypatch.setattr(new_data, "list_table", late)
     assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
     monkeypatch.undo()
     assert all(t.state is not TxnState.OPEN for t in warehouse.client.open_txns_info())
@@ -187,22 +177,22 @@ def test_the_sensor_opens_a_transaction_only_after_a_new_write_ended(
     client.commit_txn(empty)
     sensor = sensor_of(table, 1)
     opened = []
-    begin = news.begin
-    monkeypatch.setattr(news, "begin", lambda *a, **k: (opened.append(1), begin(*a, **k))[1])
+    begin = new_data.begin
+    monkeypatch.setattr(new_data, "begin", lambda *a, **k: (opened.append(1), begin(*a, **k))[1])
     assert not seen(table, 2)
     assert opened == []
     # What was looked at and was nothing is not looked at again.
     for _ in range(3):
-        assert not sensor.look().due
+        assert not sensor.observe().findings
     assert opened == [1]
     warehouse.delta(table, 1)
-    assert [one.version for one in sensor.look().due] == [3]
+    assert [finding["version"] for finding in sensor.observe().findings] == [3]
     # Another table of the name begins anew.
     client.drop_table(table.ref)
     table = warehouse.table("t")
     for _ in range(2):
         warehouse.delta(table, 1)
-    assert [one.version for one in sensor.look().due] == [2]
+    assert [finding["version"] for finding in sensor.observe().findings] == [2]
 
 
 def test_the_sensor_waits_while_an_exclusive_lock_blocks_readers(
@@ -213,7 +203,7 @@ def test_the_sensor_waits_while_an_exclusive_lock_blocks_readers(
     txn_id = client.open_txn()
     component = LockComponent(table=table.ref, lock_type=LockType.EXCLUSIVE, operation=None)
     client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="hive"))
-    monkeypatch.setattr(news, "_LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(new_data, "_LOCK_TIMEOUT_S", 0.0)
     assert seen(table, 0) is None
     client.abort_txn(txn_id)
     assert seen(table, 0) is not None

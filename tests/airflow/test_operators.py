@@ -11,21 +11,20 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     Off,
     ProveErasureSpec,
     RebalanceSpec,
     RestoreSpec,
+    WhenGone,
 )
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -49,11 +48,11 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
 from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
@@ -64,6 +63,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
     from tests.support.airflow_support import Connections, FakeSpark
+
+pytestmark = pytest.mark.usefixtures("connections")
 
 MERGE: dict[str, Any] = {
     "table": "demo.Flights",
@@ -202,8 +203,8 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "also_when": {"small_files": "{{ 2 * 100 }}", "aborted_transactions": "off"},
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactSpec(
-            target="db.t",
+        CompactSpec.of_table(
+            "db.t",
             partition="month=1",
             choice=CompactionChoice.MAJOR,
             delta_count=5,
@@ -223,7 +224,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "max_bytes": "{{ 10 ** 9 }}",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("sales.*", "db.t"),
             choice=CompactionChoice.MINOR,
             delta_count=5,
@@ -233,7 +234,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactSpec(tables=("a.*", "*"))),
     (
         HiveAcidCompactTablesOperator,
         {
@@ -242,7 +243,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "pools": "{{ 'etl' }}, default",
             "at_end": "{{ 'Stop' }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("*",),
             choice=CompactionChoice.QUEUED,
             pools=("etl", "default"),
@@ -252,12 +253,12 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
-        CompactSpec(target="db.t", delta_count=None, delta_ratio=Off.OFF),
+        CompactSpec.of_table("db.t", delta_count=None, delta_ratio=Off.OFF),
     ),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},
-        CompactSpec(target="db.t", partition=None),
+        CompactSpec.of_table("db.t", partition=None),
     ),
     (
         HiveAcidChangeFeedOperator,
@@ -329,7 +330,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "2 weeks",
             "plan_only": True,
         },
-        CleanSpec(target="db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
+        CleanSpec.of_table("db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
     ),
     (
         HiveAcidCleanTablesOperator,
@@ -340,7 +341,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "{{ 10 * 3 }} days",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CleanTablesSpec(
+        CleanSpec(
             tables=("sales.*", "db.t"),
             retention_s=7200.0,
             orphan_age_s=5.0,
@@ -348,7 +349,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanSpec(tables=("a.*", "*"))),
 ]
 
 
@@ -357,14 +358,10 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     ("operator", "arguments", "job"), CASES, ids=[c[0].__name__ for c in CASES]
 )
 def test_an_operator_submits_the_job_of_its_rendered_arguments(
-    operator: type[HiveAcidSparkOperator],
-    arguments: dict[str, Any],
-    job: Job,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], job: Job, spark: FakeSpark
 ) -> None:
     spark.tell(details={"erasure": {"proved": True}})  # without it, the task of a proof fails
-    task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments)
+    task = operator(task_id="task", **arguments)
     assert run_task(task)["kind"] == JobSpec.parse(_spec(spark)).kind
     assert JobSpec.parse(_spec(spark)).job == job
 
@@ -375,16 +372,10 @@ def _spec(spark: FakeSpark) -> str:
 
 @pytest.mark.parametrize("where", ["", "  ", "{{ '' }}"])
 def test_a_blank_condition_is_refused_instead_of_matching_every_row(
-    where: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    where: str, spark: FakeSpark
 ) -> None:
     with pytest.raises(ConfigurationError, match="where is blank"):
-        run_task(
-            HiveAcidDeleteOperator(
-                task_id="task", table="db.t", where=where, spark_bin_dir=str(spark.bin_dir)
-            )
-        )
+        run_task(HiveAcidDeleteOperator(task_id="task", table="db.t", where=where))
     assert spark.calls == []
 
 
@@ -410,12 +401,9 @@ class NothingNamed:
 def test_an_empty_partition_is_refused_instead_of_matching_every_partition(
     partition: Any,  # noqa: ANN401 - what a task returns
     message: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
 ) -> None:
-    task = HiveAcidTruncateOperator(
-        task_id="task", table="db.t", partition=partition, spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidTruncateOperator(task_id="task", table="db.t", partition=partition)
     with pytest.raises(ConfigurationError, match=message):
         run_task(task)
     assert spark.calls == []
@@ -450,15 +438,9 @@ def test_an_empty_partition_is_refused_instead_of_matching_every_partition(
     ],
 )
 def test_none_as_a_task_result_is_refused_instead_of_matching_every_row_or_column(
-    operator: type[HiveAcidSparkOperator],
-    arguments: dict[str, Any],
-    name: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], name: str, spark: FakeSpark
 ) -> None:
-    task = operator(
-        task_id="task", spark_bin_dir=str(spark.bin_dir), **{"table": "db.t", **arguments}
-    )
+    task = operator(task_id="task", **{"table": "db.t", **arguments})
     with pytest.raises(ConfigurationError, match=f"{name} .*None"):
         run_task(task)
     assert spark.calls == []
@@ -781,11 +763,10 @@ def test_the_constructor_accepts_a_template_for_every_argument(
         assert getattr(task, name) == "{{ later }}"
 
 
-def test_memory_and_core_arguments_are_rendered(connections: Connections, spark: FakeSpark) -> None:  # noqa: ARG001
+def test_memory_and_core_arguments_are_rendered(spark: FakeSpark) -> None:
     task = HiveAcidCompactOperator(
         task_id="task",
         table="db.t",
-        spark_bin_dir=str(spark.bin_dir),
         driver_memory="{{ 2 }}g",
         executor_memory="{{ size }}",
         executor_cores="{{ 1 + 1 }}",
@@ -806,10 +787,7 @@ def test_the_spark_connection_is_rendered(
 ) -> None:
     connections.add("spark_of_eu", "spark", host="local[7]")
     task = HiveAcidCompactOperator(
-        task_id="task",
-        table="db.t",
-        spark_bin_dir=str(spark.bin_dir),
-        **{argument: "spark_of_{{ region }}"},
+        task_id="task", table="db.t", **{argument: "spark_of_{{ region }}"}
     )
     run_task(task, context_of(region="eu"))
     assert spark.options["--master"] == "local[7]"

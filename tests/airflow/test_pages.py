@@ -159,9 +159,7 @@ def test_every_endpoint_accepts_only_get_requests() -> None:
     assert methods == {"GET"}
 
 
-def test_a_page_document_names_transactions_and_locks_but_no_host(
-    warehouse: Warehouse,
-) -> None:
+def test_a_page_document_names_transactions_and_locks_but_no_host(warehouse: Warehouse) -> None:
     table = NewTable(ref=TableRef(warehouse.db, "t"), columns=(Column(name="id", type="int"),))
     warehouse.client.create_table(table)
     txn_id = warehouse.client.open_txn()

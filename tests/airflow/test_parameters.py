@@ -21,11 +21,13 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import METASTORE_URI, run_task
+from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
     from tests.support.airflow_support import Connections, FakeSpark
+
+pytestmark = pytest.mark.usefixtures("connections", "spark")
 
 DAY = {"type": "date", "value": "{{ ds }}"}
 QUERY = {"table": "demo.s", "query": "SELECT * FROM source WHERE day = :day"}
@@ -59,11 +61,6 @@ EVERY: list[tuple[type[HiveAcidSparkOperator], dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _connected(connections: Connections) -> None:
-    """Every test has its connections."""
-
-
 def spec(spark: FakeSpark) -> JobSpec:
     return JobSpec.parse(json.dumps(spark.calls[-1]["spec"]))
 
@@ -73,7 +70,7 @@ def test_operators_render_parameter_values_and_send_them_outside_the_sql_text(
     spark: FakeSpark, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
 ) -> None:
     given = {"day": DAY, "v": "{{ 'ta' ~ 'sk' }}' OR '1'='1"}
-    task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), parameters=given, **arguments)
+    task = operator(task_id="task", parameters=given, **arguments)
     assert "parameters" in operator.template_fields
     assert operator.template_fields_renderers["parameters"] == "json"
     run_task(task)
@@ -100,10 +97,7 @@ def test_operators_render_parameter_values_and_send_them_outside_the_sql_text(
     ],
 )
 def test_a_wrong_parameter_is_refused_while_the_dag_is_parsed(
-    operator: type[HiveAcidSparkOperator],
-    arguments: dict[str, Any],
-    given: object,
-    problem: str,
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], given: object, problem: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=problem.replace("no value for", ".*value for")):
         operator(task_id="task", parameters=given, **arguments)
@@ -115,7 +109,6 @@ def test_parameters_of_templated_sql_are_checked_after_rendering(spark: FakeSpar
         table="demo.t",
         where="{{ 'day = :day' }}",
         parameters={"dya": dt.date(2026, 1, 1)},
-        spark_bin_dir=str(spark.bin_dir),
     )
     with pytest.raises(ConfigurationError, match=r"no value for :day, which the SQL uses"):
         run_task(task)
@@ -129,7 +122,6 @@ def test_python_values_keep_their_types_as_parameters(spark: FakeSpark) -> None:
         table="demo.t",
         where="a IN (:a) AND b = :b AND c <=> :c AND d = :d",
         parameters=given,
-        spark_bin_dir=str(spark.bin_dir),
     )
     run_task(task)
     job = spec(spark).job
@@ -145,14 +137,8 @@ def test_python_values_keep_their_types_as_parameters(spark: FakeSpark) -> None:
 def test_the_connection_decides_whether_unsafe_expressions_are_allowed(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "allow_unsafe_expressions": True},
-    )
-    run_task(
-        HiveAcidDeleteOperator(task_id="task", table="demo.t", spark_bin_dir=str(spark.bin_dir))
-    )
+    connections.metastore(allow_unsafe_expressions=True)
+    run_task(HiveAcidDeleteOperator(task_id="task", table="demo.t"))
     assert spec(spark).allow_unsafe_expressions
 
 
@@ -162,7 +148,6 @@ def test_a_statement_of_a_transaction_may_have_its_own_parameters(spark: FakeSpa
         task_id="task",
         statements=[own, {"delete": {"table": "demo.u", "where": "b = :b"}}],
         parameters={"b": "x"},
-        spark_bin_dir=str(spark.bin_dir),
     )
     run_task(task)
     job = spec(spark).job

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from airflow_hiveacid.operators.reporting.plan_text import (
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.statements.metastore_run import what_came_of
 from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections, FakeSpark
 
 PLANNED: dict[str, Any] = {
     "compactions": [
@@ -67,6 +64,12 @@ RESTORED: dict[str, Any] = {
         {"partition": "", "how": "nothing", "come": 0, "go": 0, "stay": 7},
     ]
 }
+
+
+def _result(kind: str, details: dict[str, Any] | None = None, **more: Any) -> JobResult:  # noqa: ANN401
+    """A result of a job on `d.t` that changed nothing, unless `more` says otherwise."""
+    known = {"status": JobStatus.NOTHING_TO_DO, "table": "d.t", **more}
+    return JobResult(kind=kind, job_key="k", details=details or {}, **known)
 
 
 def test_a_restore_is_shown_as_a_table_of_partitions() -> None:
@@ -214,20 +217,9 @@ def test_operators_show_their_own_plans() -> None:
     assert restore.describe(_result("restore", RESTORED)) == restore_lines(RESTORED)
 
 
-def _result(kind: str, details: dict[str, Any]) -> JobResult:
-    return JobResult(
-        kind=kind, job_key="k", status=JobStatus.PLANNED, table="db.t", details=details
-    )
-
-
-def test_the_description_of_an_operators_result_is_logged(
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    task = HiveAcidCompactOperator(
-        task_id="task", table="db.t", plan_only=True, spark_bin_dir=str(spark.bin_dir)
-    )
+@pytest.mark.usefixtures("connections", "spark")
+def test_the_description_of_an_operators_result_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = HiveAcidCompactOperator(task_id="task", table="db.t", plan_only=True)
     told: list[str] = []
     log = SimpleNamespace(info=lambda text, *parts: told.append(text % parts))
     monkeypatch.setattr(HiveAcidCompactOperator, "log", log)
@@ -261,30 +253,22 @@ def test_rows_from_the_metastore_are_shown_as_a_table() -> None:
 
 def test_a_change_feed_behind_an_open_write_does_not_say_that_there_is_nothing_to_do() -> None:
     left = {"versions": 2, "why": "write ID 7 is lower and still open"}
-    result = JobResult(
-        kind="change_feed",
-        job_key="k",
-        status=JobStatus.NOTHING_TO_DO,
-        table="db.t",
-        details={"ranges": [], "until": 6, "left": left},
-    )
+    result = _result("change_feed", {"ranges": [], "until": 6, "left": left})
     assert came_of(result) == "left 2 versions: write ID 7 is lower and still open"
 
 
 def test_the_result_of_a_definition_is_one_line() -> None:
-    def said(**more: Any) -> str:  # noqa: ANN401
-        values = {"kind": "add_partitions", "status": JobStatus.COMMITTED, "table": "db.t"}
-        return what_came_of(JobResult(job_key="k", **{**values, **more}))
+    def said(kind: str = "add_partitions", **more: Any) -> str:  # noqa: ANN401
+        return what_came_of(_result(kind, **{"status": JobStatus.COMMITTED, **more}))
 
-    assert said() == "add_partitions db.t: committed"
-    assert said(partitions=("p=1", "p=2")) == "add_partitions db.t: committed, partitions p=1, p=2"
-    assert said(kind="show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"
+    assert said() == "add_partitions d.t: committed"
+    assert said(partitions=("p=1", "p=2")) == "add_partitions d.t: committed, partitions p=1, p=2"
+    assert said("show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"
 
 
 def test_a_job_result_is_a_table_of_rows_files_bytes_and_seconds() -> None:
-    done = JobResult(
-        kind="merge",
-        job_key="k",
+    done = _result(
+        "merge",
         status=JobStatus.COMMITTED,
         table="demo.customers",
         write_ids={"demo.customers": 1},
@@ -308,13 +292,12 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
         StatementResult(kind=kind, table=table, rows=RowCounts(inserted=1), files=2)
         for kind, table in (("insert", "demo.a"), ("merge", "demo.b"))
     ]
-    done = JobResult(
-        kind="transaction",
-        job_key="k",
+    done = _result(
+        "transaction",
+        {"statements": [to_json(one) for one in statements]},
         status=JobStatus.ALREADY_DONE,
         table="demo.a",
         write_ids={"demo.a": 7, "demo.b": 2},
-        details={"statements": [to_json(one) for one in statements]},
     )
     assert result_lines(done, 1.0)[:4] == (
         "transaction of demo.a: already done in 1.0 s",
@@ -335,10 +318,7 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
 
 def ended(kind: str, **details: object) -> str:
     """The headline of a job that changed nothing."""
-    result = JobResult(
-        kind=kind, job_key="k", status=JobStatus.NOTHING_TO_DO, table="d.t", details=details
-    )
-    return result_lines(result, 2.0)[0]
+    return result_lines(_result(kind, details), 2.0)[0]
 
 
 def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing() -> None:
@@ -366,16 +346,7 @@ def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing(
 def test_a_proof_of_erasure_ends_with_what_it_proves() -> None:
     at = "2026-11-27T22:00:00+00:00"
     proof = {"proved": True, "files": 18, "listed_at": at, "left": []}
-    (head, *rest) = result_lines(
-        JobResult(
-            kind="prove_erasure",
-            job_key="k",
-            status=JobStatus.NOTHING_TO_DO,
-            table="d.t",
-            details={"erasure": proof},
-        ),
-        79.7,
-    )
+    head, *rest = result_lines(_result("prove_erasure", {"erasure": proof}), 79.7)
     assert head == (
         f"prove_erasure of d.t: proved: none of 18 files stored such a row at {at}, in 79.7 s"
     )

@@ -98,7 +98,6 @@ def test_the_real_spark_submit_knows_every_option_that_the_fake_one_receives(
             executor_memory="1g",
             executor_cores=2,
             num_executors=3,
-            spark_bin_dir=str(spark.bin_dir),
         ),
         context_of(),
     )

@@ -30,14 +30,13 @@ LEFT: dict[str, Any] = {
 }
 
 
-def _task(spark: FakeSpark, tmp_path: Path) -> HiveAcidProveErasureOperator:
+def _task(tmp_path: Path) -> HiveAcidProveErasureOperator:
     return HiveAcidProveErasureOperator(
         task_id="prove",
         table="db.t",
         where="name = :name",
         parameters={"name": "Zoe"},
         result_dir=f"file:{tmp_path}/results",
-        spark_bin_dir=str(spark.bin_dir),
     )
 
 
@@ -52,7 +51,7 @@ def test_a_proof_is_returned_and_always_kept_in_the_result_directory(
     spark: FakeSpark, tmp_path: Path
 ) -> None:
     spark.tell(status="nothing_to_do", details={"erasure": ERASED})
-    result = run_task(_task(spark, tmp_path))
+    result = run_task(_task(tmp_path))
     assert result["details"]["erasure"] == ERASED | {"left_omitted": 0, "looked_at_omitted": 0}
     assert _kept(result) == ERASED
 
@@ -65,7 +64,7 @@ def test_a_failed_proof_fails_the_task_but_its_document_is_in_xcom_and_kept_whol
     spark.tell(status="nothing_to_do", details={"erasure": LEFT})
     context = context_of("prove")
     with pytest.raises(ErasureNotProvedError) as caught:
-        run_task(_task(spark, tmp_path), context)
+        run_task(_task(tmp_path), context)
     assert caught.value.retryable
     assert "table db.t" in str(caught.value)
     assert "/t/2: 2 rows: cleaning keeps it: tag 'x' needs it" in str(caught.value)
@@ -79,7 +78,7 @@ def test_a_failed_proof_fails_the_task_but_its_document_is_in_xcom_and_kept_whol
 
 
 @pytest.mark.promise("K10")
-@pytest.mark.usefixtures("connections")
-def test_a_result_without_a_document_proves_nothing(spark: FakeSpark, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("connections", "spark")
+def test_a_result_without_a_document_proves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ErasureNotProvedError):
-        run_task(_task(spark, tmp_path))
+        run_task(_task(tmp_path))

@@ -103,9 +103,8 @@ def test_loading_the_provider_metadata_imports_no_heavy_library() -> None:
         "airflow_hiveacid.hooks",
         "airflow_hiveacid.operators",
         "airflow_hiveacid.sensors",
-        "airflow_hiveacid.triggers.conditions",
-        "airflow_hiveacid.triggers.hive_acid",
-        "airflow_hiveacid.triggers.new_version",
+        "airflow_hiveacid.watch.compaction_due",
+        "airflow_hiveacid.watch.trigger",
     ],
 )
 def test_parsing_a_dag_imports_neither_thrift_nor_arrow(module: str) -> None:

@@ -18,13 +18,12 @@ import pytest
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support.documents import README, python_blocks
+from tests.support.yarn_tasks import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore.server import LocalMetastore
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
@@ -72,13 +71,6 @@ def client(hive_metastore: LocalMetastore) -> Iterator[MetastoreClient]:
 def _no_customers(client: MetastoreClient) -> Iterator[None]:
     yield
     client.drop_table(CUSTOMERS)
-
-
-def rows(client: MetastoreClient, table: TableInfo) -> list[dict[str, object]]:
-    txns = client.valid_txns()
-    write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
-    found = scan(table.location, table.columns, write_ids, txns)
-    return sorted((row for batch in found for row in batch.to_pylist()), key=lambda row: row["id"])
 
 
 @pytest.fixture
@@ -133,7 +125,7 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     told = airflow("dags", "test", "merge_customers")
     assert environment["PYTHONPATH"] in told  # the application that was submitted is the wheel's
     table = client.get_table(CUSTOMERS)
-    assert rows(client, table) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]
+    assert rows_of(client, table) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]
     (event,) = events_of(tmp_path / "airflow.db", "merge")
     assert (event["table"], event["write_id"]) == ("demo.customers", 1)
     # One delta is no reason to compact.

@@ -77,8 +77,7 @@ def test_every_field_of_every_task_keeps_its_texts_and_types(name: str, native: 
 @_MODES
 @pytest.mark.parametrize("name", _ARGUMENTS)
 def test_every_field_of_every_task_takes_a_value_from_a_template_as_its_text(
-    name: str,
-    native: bool,
+    name: str, native: bool
 ) -> None:
     with _dag(native):
         task = _task(name)
@@ -106,7 +105,6 @@ def test_a_bound_text_reaches_the_job_as_that_text(spark: FakeSpark, native: boo
             table="demo.t",
             where="code IN (:codes) AND name = :name",
             parameters={"codes": ["{{ code }}", "{{ code }}x", "1e5"], "name": "x.sql"},
-            spark_bin_dir=str(spark.bin_dir),
         )
     run_task(task, context_of("task", code="1e5"))
     bound = spark.calls[-1]["spec"]["job"]["parameters"]
@@ -118,8 +116,7 @@ def test_a_bound_text_reaches_the_job_as_that_text(spark: FakeSpark, native: boo
 @_MODES
 @pytest.mark.usefixtures("connections")
 def test_the_rows_of_an_inline_source_are_those_that_the_dag_gives(
-    spark: FakeSpark,
-    native: bool,
+    spark: FakeSpark, native: bool
 ) -> None:
     rows = [["00123", 1, None], ["1e5", 2.5, True], ["{{ code }}", 3, "a\r\n"]]
     with _dag(native):
@@ -128,7 +125,6 @@ def test_the_rows_of_an_inline_source_are_those_that_the_dag_gives(
             table="demo.t",
             source={"columns": ["a", "b", "c"], "values": rows},
             partition={"d": "007"},
-            spark_bin_dir=str(spark.bin_dir),
         )
     run_task(task, context_of("task", code="None"))
     job = spark.calls[-1]["spec"]["job"]

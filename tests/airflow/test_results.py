@@ -14,7 +14,6 @@ from airflow.sdk import Asset
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
@@ -25,14 +24,16 @@ from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore
 from airflow_hiveacid.operators.statements.notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
-from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
-from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-from airflow_hiveacid.triggers.compaction_due import _payload
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor, HiveAcidNewVersionSensor
+from airflow_hiveacid.watch.compaction_due import _payload
+from airflow_hiveacid.watch.health import CompactionNeed
 from tests.support.airflow_support import context_of, run_task
 from tests.support.results_page import fields_in_the_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+pytestmark = pytest.mark.usefixtures("connections")
 
 MANY: Final = 32_767
 _SPEC: Final = SimpleNamespace(generation=0, on_rerun=OnRerun.APPLY)
@@ -204,7 +205,6 @@ def _returned(*results: JobResult, **more: Any) -> tuple[dict[str, Any], dict[st
     return returned, extra
 
 
-@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize(("kind", "path"), KINDS, ids=[f"{k.__name__}.{p[-1]}" for k, p in KINDS])
 def test_every_kind_of_result_fits_into_an_xcom_and_counts_its_omitted_entries(
     names: list[str], kind: Callable[[list[str]], JobResult], path: tuple[str, ...]
@@ -217,7 +217,6 @@ def test_every_kind_of_result_fits_into_an_xcom_and_counts_its_omitted_entries(
         assert _exact(extra, ("partitions",)) == len(result.partitions)
 
 
-@pytest.mark.usefixtures("connections")
 def test_results_of_a_transaction_and_a_script_count_all_their_statements(names: list[str]) -> None:
     returned, extra = _returned(_transaction(names))
     assert _exact(returned["details"], ("statements",)) == _exact(extra, ("statements",)) == 100
@@ -229,7 +228,6 @@ def test_results_of_a_transaction_and_a_script_count_all_their_statements(names:
     assert _exact(extra["statements"][0], ("partitions",)) == MANY
 
 
-@pytest.mark.usefixtures("connections")
 def test_a_small_result_is_complete_and_has_the_documented_fields(tmp_path: Path) -> None:
     returned, extra = _returned(_row_change(["day=1"]), result_dir=f"file:{tmp_path}")
     assert (returned["partitions"], returned["partitions_omitted"]) == (["day=1"], 0)
@@ -240,7 +238,6 @@ def test_a_small_result_is_complete_and_has_the_documented_fields(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_complete_result_is_kept_in_the_result_directory(tmp_path: Path, jobs: int) -> None:
     results = [_row_change([f"day={n}" for n in range(MANY)])] * jobs
@@ -250,7 +247,6 @@ def test_the_complete_result_is_kept_in_the_result_directory(tmp_path: Path, job
     assert first["partitions"] == list(results[0].partitions)
 
 
-@pytest.mark.usefixtures("connections")
 def test_an_unwritable_result_directory_does_not_fail_a_committed_task(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     results = _row_change([f"day={n}" for n in range(MANY)])
@@ -281,13 +277,13 @@ def test_the_result_of_new_data_and_the_event_of_a_due_table_fit_into_an_xcom(
     event = {"due": [{"since": 1, "version": 2, "partitions": names}]}
     found = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
     healths = [TableHealth(table="db.t", location="/t", partition=name) for name in names]
-    seen = Look(
+    need = CompactionNeed(
         table="db.t",
         table_id="7",
         healths=(),
         due=tuple(DueDirectory(health=health, reached=()) for health in healths),
     )
-    payload = _payload(seen, WriteId(1))
+    payload = _payload(need, WriteId(1))
     for one in (found, payload):
         assert len(json.dumps(one)) <= MOST_BYTES
         assert _exact(one, ("partitions",)) == MANY

@@ -3,18 +3,23 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import errors as public
+from airflow_hiveacid.airflow_names import (
+    AirflowFailException,
+    ExceptionRetryPolicy,
+    RetryAction,
+)
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.hooks.failures import Outage
 from airflow_hiveacid.jobs.results import ExitCode as JobExitCode
 from airflow_hiveacid.jobs.results import exit_code as exit_code_of_job
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
+from airflow_hiveacid.watch.polls import Outage
 
 
 def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
@@ -114,3 +119,16 @@ def test_the_retry_policy_can_be_serialised_and_read_back() -> None:
     again = ExceptionRetryPolicy.deserialize(policy.serialize())
     error = errors.rebuild("WriteConflictError", "text")
     assert again.evaluate(error, 1, 3) == policy.evaluate(error, 1, 3)
+
+
+def test_below_airflow_3_3_an_error_that_no_retry_helps_keeps_its_notes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = HiveAcidDeleteOperator(task_id="d", table="db.t", where="id = 1")
+    error = errors.rebuild("TableNotFoundError", "table db.t does not exist")
+    error.add_note("in statements[2]")
+    monkeypatch.setattr(task, "_is_policy_applied", False)
+    with pytest.raises(AirflowFailException, match="does not exist\nin statements") as caught:  # noqa: SIM117
+        with task.applied_policy():
+            raise error
+    assert caught.value.__cause__ is error

@@ -26,10 +26,10 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 from airflow.sdk import DAG, Asset, Variable
 from airflow.sdk._shared.secrets_masker import redact
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
@@ -188,7 +188,7 @@ def logs(metastore: SaslServer, monkeypatch: pytest.MonkeyPatch) -> _Logs:
     return _Logs(monkeypatch)
 
 
-def _merge(spark: FakeSpark, folder: Path, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+def _merge(folder: Path, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
     file = folder / "given" / "password"
     file.parent.mkdir(exist_ok=True)
     file.write_text(_SECRETS["a source's secret in a file"])
@@ -211,7 +211,6 @@ def _merge(spark: FakeSpark, folder: Path, **arguments: Any) -> HiveAcidMergeOpe
             "spark.ssl.keyStorePassword": _SECRETS["a keystore's password"],
         },
         env_vars={"API_TOKEN": _SECRETS["a variable of the driver"]},
-        spark_bin_dir=str(spark.bin_dir),
         outlets=[_ASSET],
         **arguments,
     )
@@ -270,7 +269,7 @@ def test_a_task_on_the_worker_leaves_no_secret(
 ) -> None:
     monkeypatch.setenv("ORDERS_PASSWORD", _SECRETS["a source's secret in a variable"])
     _add_spark_secrets(monkeypatch)
-    task, context = _merge(spark, tmp_path), _context()
+    task, context = _merge(tmp_path), _context()
     found = _traces(task, context, spark, tmp_path, run_task(task, context))
     shown = [("arguments", name) for name in _GIVEN[:2]]  # the log warns of these
     assert _leaks({**found, **logs.texts()}, allowed=shown) == []
@@ -293,13 +292,13 @@ def test_a_task_on_yarn_leaves_no_secret(
     keytab = base64.b64encode(_SECRETS["the Spark connection's keytab"].encode()).decode()
     _add_spark_secrets(monkeypatch, principal="etl@R", keytab=keytab)
     spark.tell(says=f"Submitted application {APP}")
-    task, context, stored = _merge(spark, tmp_path, deferrable=is_deferred), _context(), ""
+    task, context, stored = _merge(tmp_path, deferrable=is_deferred), _context(), ""
     try:
         returned = run_task(task, context)
     except TaskDeferred as deferral:
         event = fired(deferral.trigger)
         stored = json.dumps([deferral.trigger.serialize(), deferral.kwargs, event], default=str)
-        task = _merge(spark, tmp_path, deferrable=True)
+        task = _merge(tmp_path, deferrable=True)
         returned = resumed(task, context["task_state_store"], event)
     assert bool(stored) is is_deferred
     found = _traces(task, context, spark, tmp_path, returned)
@@ -322,7 +321,7 @@ def test_a_task_on_kubernetes_leaves_no_secret(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     connect_kubernetes(connections, api, "cluster")
     _add_spark_secrets(monkeypatch)
-    task, context = _merge(spark, tmp_path), _context()
+    task, context = _merge(tmp_path), _context()
     found = _traces(task, context, spark, tmp_path, run_task(task, context))
     shown = [("arguments", name) for name in _GIVEN]  # the log warns of these
     assert _leaks({**found, **logs.texts()}, allowed=shown) == []
@@ -368,11 +367,7 @@ def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
     )
     run_task(
         HiveAcidDeleteOperator(
-            task_id="task",
-            table="demo.t",
-            where="id = 1",
-            spark_bin_dir=str(spark.bin_dir),
-            openlineage_inject_transport_info=True,
+            task_id="task", table="demo.t", where="id = 1", openlineage_inject_transport_info=True
         )
     )
     assert spark.options["--conf"] == f"{setting}={secret}"
@@ -393,7 +388,6 @@ def test_passwords_in_urls_are_masked_and_a_warning_is_logged(
             conf={"spark.jars.repositories": mirror},
             env_vars={"HTTPS_PROXY": proxy},
             repositories=repository,
-            spark_bin_dir=str(spark.bin_dir),
         )
     )
     assert spark.options["--conf"] == f"spark.jars.repositories={mirror}"
@@ -403,9 +397,8 @@ def test_passwords_in_urls_are_masked_and_a_warning_is_logged(
     assert [name for name, text in found.items() for one in fresh if one in text] == []
 
 
-def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
-    spark: FakeSpark, logs: _Logs
-) -> None:
+@pytest.mark.usefixtures("spark")
+def test_settings_that_only_describe_secrets_are_shown_without_a_warning(logs: _Logs) -> None:
     settings = {
         "spark.kubernetes.driver.secrets.orders": "/etc/secrets-of-orders",
         "spark.kubernetes.executor.secretKeyRef.PASSWORD": "orders:password",
@@ -427,7 +420,6 @@ def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
             where="id = 1",
             conf=settings,
             env_vars={"TOKEN_FILE": "/run/token-file"},
-            spark_bin_dir=str(spark.bin_dir),
         )
     )
     assert "every user of this machine" not in "\n".join(logs.own.lines)
@@ -473,17 +465,18 @@ def test_a_login_quoted_in_an_error_of_the_driver_is_masked(
     message = f"jdbc://h?password={_SECRETS[_LOGIN]}"
     spark.tell(error={"type": "StorageError", "message": message}, status="failed")
     spark.tell(says=f"the login {_SECRETS[_LOGIN]} is refused")
-    task = _merge(spark, tmp_path)
+    task = _merge(tmp_path)
     with pytest.raises(HiveAcidError) as caught:
         run_task(task, _context())
     assert _leaks({**_shown(caught.value), **logs.texts()}) == []
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_login_quoted_by_the_metastore_is_masked_in_the_check_before_submission(
-    spark: FakeSpark, logs: _Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    logs: _Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "True")
-    task = _merge(spark, tmp_path)
+    task = _merge(tmp_path)
     task.env_vars = None  # with which the driver might have another login
     with pytest.raises(HiveAcidError) as caught:
         run_task(task, _context())
@@ -624,8 +617,9 @@ def test_a_secret_in_a_wrong_field_of_a_connection_is_not_shown(
     "option",
     [("password", "{}"), ("dbtable", "jdbc:h?password={}"), ("url", "jdbc:x://etl:{}@h/db")],
 )
+@pytest.mark.usefixtures("spark")
 def test_a_secret_in_an_option_of_a_source_is_refused_and_not_shown(
-    spark: FakeSpark, option: tuple[str, str]
+    option: tuple[str, str],
 ) -> None:
     secret = quote(_SECRETS["a source's secret in a variable"], safe="")
     name, text = option[0], option[1].format(secret)
@@ -635,7 +629,6 @@ def test_a_secret_in_an_option_of_a_source_is_refused_and_not_shown(
         source={"format": "jdbc", "location": "orders", "options": {name: text}},
         keys=["id"],
         clauses=[{"when": "not_matched", "action": "insert"}],
-        spark_bin_dir=str(spark.bin_dir),
     )
     with pytest.raises(ConfigurationError) as caught:
         make()

@@ -23,7 +23,6 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     TableNotFoundError,
 )
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
@@ -32,7 +31,8 @@ from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaRatioSensor,
 )
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
+from airflow_hiveacid.watch.health import CompactionNeed
+from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
@@ -190,14 +190,19 @@ def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -
     with pytest.raises(TaskDeferred) as caught:
         run_task(_sensor(quiet, deferrable=True, poke_interval=7, timeout=60))
     deferred = caught.value
-    assert isinstance(deferred.trigger, CompactionNeededTrigger)
+    assert isinstance(deferred.trigger, ConditionTrigger)
     assert deferred.trigger.serialize()[1] == {
-        "table": str(quiet.ref),
-        "partition": None,
+        "condition": {
+            "kind": "CompactionNeeded",
+            "table": str(quiet.ref),
+            "partition": None,
+            "thresholds": {
+                "delta_count": 2,
+                "delta_ratio": "off",
+                "also_when": {"aborted_transactions": "off"},
+            },
+        },
         "hive_acid_conn_id": "hive_acid_default",
-        "delta_count": 2,
-        "delta_ratio": "off",
-        "also_when": {"aborted_transactions": "off"},
         "poke_interval_s": 7.0,
         "exponential_backoff": False,
         "max_wait_s": None,
@@ -251,7 +256,7 @@ def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(answers: li
     sensor = _polling()
 
     async def first() -> dict[str, Any]:
-        event = await anext(sensor.trigger(table="db.t").run())
+        event = await anext(sensor.trigger().run())
         found: dict[str, Any] = event.payload
         return found
 
@@ -268,16 +273,15 @@ def test_the_sensor_and_its_trigger_return_the_same_result(
     quiet: TableInfo, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(time=lambda: 1e10)  # the result has ages
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.time", clock)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.health.time", clock)
     warehouse.delta(quiet, 5)
     poked = run_task(_sensor(quiet))
-    trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
+    sensor = _sensor(quiet, deferrable=True)
 
     async def event() -> dict[str, Any]:
-        (only,) = [e.payload async for e in trigger.run()]
+        (only,) = [e.payload async for e in sensor.trigger().run()]
         return only
 
-    sensor = _sensor(quiet, deferrable=True)
     assert sensor.execute_complete(context_of(), asyncio.run(event())) == poked  # type: ignore[arg-type]
 
 
@@ -314,14 +318,14 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
     """What looking at the table answers, one after the other: errors are raised."""
     planned: list[object] = []
 
-    def look(*_: object) -> Look:
+    def need(*_: object) -> CompactionNeed:
         answer = planned.pop(0)
         if isinstance(answer, Exception):
             raise answer
         assert isinstance(answer, tuple)
-        return Look(table="db.t", table_id="1", healths=(), due=answer)
+        return CompactionNeed(table="db.t", table_id="1", healths=(), due=answer)
 
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", look)
+    monkeypatch.setattr("airflow_hiveacid.watch.health.compaction_need", need)
     return planned
 
 
@@ -392,11 +396,7 @@ def test_a_deferrable_sensor_defers_even_if_its_first_poll_fails(answers: list[o
     ("soft_fail", "ending"), [(True, AirflowSkipException), (False, AirflowSensorTimeout)]
 )
 def test_a_timeout_skips_the_task_only_with_soft_fail(
-    answers: list[object],
-    ending: type[Exception],
-    *,
-    soft_fail: bool,
-    deferrable: bool,
+    answers: list[object], ending: type[Exception], *, soft_fail: bool, deferrable: bool
 ) -> None:
     answers += [()]
     with pytest.raises(ending):
@@ -414,7 +414,7 @@ def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[obj
     with pytest.raises(TaskDeferred) as caught:
         run_task(_polling(deferrable=True, exponential_backoff=True, max_wait=300, max_outage_s=60))
     trigger = caught.value.trigger
-    assert isinstance(trigger, CompactionNeededTrigger)
+    assert isinstance(trigger, ConditionTrigger)
     assert (trigger.exponential_backoff, trigger.max_wait_s, trigger.max_outage_s) == (
         True,
         300,

@@ -3,20 +3,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import tempfile
-import threading
-import time
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import Asset, AssetAlias, RetryAction
+from airflow.sdk import Asset, AssetAlias
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -33,8 +30,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
@@ -45,7 +41,7 @@ from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import METASTORE_URI, StateStore, TaskLog, context_of, run_task
-from tests.support.cluster_tasks import is_running, until
+from tests.support.cluster_tasks import connect_yarn, is_running, killed_once, until
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
 if TYPE_CHECKING:
@@ -53,23 +49,14 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_support import Connections, FakeSpark
 
+pytestmark = pytest.mark.usefixtures("connections", "spark")
+
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
 _APPLICATION = "application_1_0001"
 
 
-@pytest.fixture(autouse=True)
-def _connected(connections: Connections) -> None:
-    """Every test has its connections."""
-
-
-def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
-    return HiveAcidDeleteOperator(
-        task_id="task",
-        table="demo.flights",
-        where="id = 1",
-        spark_bin_dir=str(spark.bin_dir),
-        **arguments,
-    )
+def _delete(**arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(task_id="task", table="demo.flights", where="id = 1", **arguments)
 
 
 def _spec(spark: FakeSpark) -> JobSpec:
@@ -82,7 +69,7 @@ def _spec(spark: FakeSpark) -> JobSpec:
 def test_the_spark_submit_command_names_the_master_application_code_and_spec(
     spark: FakeSpark,
 ) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     arguments, options = spark.call["arguments"], spark.options
     assert options["--master"] == "local[1]"
     assert options["--name"] == "hiveacid-delete-demo.flights"
@@ -96,39 +83,31 @@ def test_the_spark_submit_command_names_the_master_application_code_and_spec(
 def test_the_spec_contains_the_metastore_address_and_the_job_key(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "lock_timeout_s": 42},
-    )
-    run_task(_delete(spark, heartbeat_s=2.0))
+    connections.metastore(lock_timeout_s=42)
+    run_task(_delete(heartbeat_s=2.0))
     spec = _spec(spark)
     assert spec.metastore.uris == (METASTORE_URI,)
     assert (spec.job_key, spec.lock_timeout_s, spec.heartbeat_s) == (_JOB_KEY, 42.0, 2.0)
 
 
 def test_lock_timeout_s_of_the_operator_overrides_that_of_the_connection(spark: FakeSpark) -> None:
-    run_task(_delete(spark, lock_timeout_s="{{ 3 * 5 }}"))
+    run_task(_delete(lock_timeout_s="{{ 3 * 5 }}"))
     assert _spec(spark).lock_timeout_s == 15.0
 
 
 def test_the_job_gets_the_operators_conflict_policy_and_the_connections_as_its_default(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "conflict_policy": "strict"},
-    )
-    run_task(_delete(spark, conflict_policy="{{ 'hi' ~ 've' }}"))
+    connections.metastore(conflict_policy="strict")
+    run_task(_delete(conflict_policy="{{ 'hi' ~ 've' }}"))
     spec = _spec(spark)
     assert spec.conflict_policy is ConflictPolicy.HIVE
     assert spec.default_conflict_policy is ConflictPolicy.STRICT
 
 
-def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed(spark: FakeSpark) -> None:
+def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed() -> None:
     with pytest.raises(ConfigurationError, match="conflict_policy must be one of hive, strict"):
-        _delete(spark, conflict_policy="lax")
+        _delete(conflict_policy="lax")
 
 
 def test_the_arguments_and_the_spec_do_not_contain_the_password(
@@ -141,24 +120,23 @@ def test_the_arguments_and_the_spec_do_not_contain_the_password(
         login="etl",
         password="hunter2",
     )
-    run_task(_delete(spark))
+    run_task(_delete())
     assert "hunter2" not in json.dumps([spark.call["arguments"], spark.call["spec"]])
 
 
 def test_only_the_current_user_can_read_the_spec(spark: FakeSpark) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.call["spec_mode"] == "0o700"
 
 
 def test_the_temporary_directory_of_the_spec_is_removed(spark: FakeSpark) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert not Path(spark.options["--spec"]).parent.exists()
 
 
 def test_the_users_own_code_and_configuration_are_kept(spark: FakeSpark) -> None:
     run_task(
         _delete(
-            spark,
             py_files="/mine.zip",
             files="/mine.conf",
             conf={"spark.executor.instances": "{{ 2 }}"},
@@ -180,7 +158,7 @@ def test_settings_that_the_spark_provider_adds_at_execution_are_submitted(
         "inject_transport_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.transport.type": "http"},
     )
-    run_task(_delete(spark, openlineage_inject_transport_info=True))
+    run_task(_delete(openlineage_inject_transport_info=True))
     assert spark.options["--conf"] == "spark.openlineage.transport.type=http"
 
 
@@ -190,7 +168,7 @@ def test_an_invalid_start_timeout_s_in_airflows_configuration_is_refused(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", wait)
     with pytest.raises(ConfigurationError, match=r"start_timeout_s of section \[hiveacid\]"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
@@ -198,8 +176,8 @@ def test_start_timeout_s_comes_from_the_operator_or_airflows_configuration(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", "90.5")
-    run_task(_delete(spark))
-    run_task(_delete(spark, start_timeout_s=7))
+    run_task(_delete())
+    run_task(_delete(start_timeout_s=7))
     assert [call["spec"]["start_timeout_s"] for call in spark.calls] == [90.5, 7.0]
 
 
@@ -207,7 +185,7 @@ def test_spark_bin_dir_is_first_on_the_path_of_spark_submit_but_not_of_the_worke
     spark: FakeSpark,
 ) -> None:
     before = os.environ["PATH"]
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.call["environment"]["PATH"] == f"{spark.bin_dir}{os.pathsep}{before}"
     assert "PYSPARK_PYTHON" not in spark.call["environment"]
     assert os.environ["PATH"] == before
@@ -224,6 +202,7 @@ def test_spark_bin_dir_can_be_set_in_airflows_configuration(
 def test_without_spark_bin_dir_spark_submit_is_found_on_the_path(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR")
     monkeypatch.setenv("PATH", f"{spark.bin_dir}{os.pathsep}{os.environ['PATH']}")
     run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
     assert spark.calls
@@ -239,6 +218,7 @@ def test_a_spark_bin_dir_without_spark_submit_is_refused(spark: FakeSpark, tmp_p
 def test_a_missing_spark_submit_raises_an_error_that_names_the_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"Set spark_bin_dir .* spark-environment DIR"):
         run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
@@ -248,8 +228,8 @@ def test_a_missing_spark_submit_raises_an_error_that_names_the_setting(
 
 
 @pytest.mark.promise("A15")
-def test_the_task_returns_the_result_of_the_job(spark: FakeSpark) -> None:
-    returned = run_task(_delete(spark))
+def test_the_task_returns_the_result_of_the_job() -> None:
+    returned = run_task(_delete())
     assert returned == json.loads(json.dumps(returned))
     assert returned["status"] == "committed"
     assert returned["rows"] == {"inserted": 1, "updated": 2, "deleted": 0}
@@ -257,10 +237,10 @@ def test_the_task_returns_the_result_of_the_job(spark: FakeSpark) -> None:
     assert (returned["files"], returned["size_bytes"], returned["seconds"]) == (4, 500, 1.5)
 
 
-def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) -> None:
+def test_the_asset_event_of_an_outlet_contains_the_write_id() -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
     context = context_of()
-    run_task(_delete(spark, outlets=[asset]), context)
+    run_task(_delete(outlets=[asset]), context)
     assert context["outlet_events"][asset].extra == {
         "table": "demo.flights",
         "status": "committed",
@@ -274,21 +254,19 @@ def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) ->
 
 def test_an_asset_alias_gets_an_event_for_each_changed_table(spark: FakeSpark) -> None:
     alias, context = AssetAlias("flights"), context_of()
-    run_task(_delete(spark, outlets=[alias]), context)
+    run_task(_delete(outlets=[alias]), context)
     (event,) = context["outlet_events"][alias].asset_alias_events
     assert event.dest_asset_key.to_asset() == hive_asset("demo.flights")
     assert event.extra["write_id"] == 3
     spark.tell(status="nothing_to_do")
-    run_task(_delete(spark, outlets=[alias]), context := context_of())
+    run_task(_delete(outlets=[alias]), context := context_of())
     assert not context["outlet_events"][alias].asset_alias_events
 
 
 @pytest.mark.parametrize("argument", ["application", "application_args"])
-def test_a_program_given_to_an_operator_of_statements_is_refused(
-    spark: FakeSpark, argument: str
-) -> None:
+def test_a_program_given_to_an_operator_of_statements_is_refused(argument: str) -> None:
     with pytest.raises(ConfigurationError, match=f"HiveAcidDeleteOperator sets {argument} itself"):
-        _delete(spark, **{argument: ["/x.py"]})
+        _delete(**{argument: ["/x.py"]})
 
 
 _CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}
@@ -314,7 +292,7 @@ def test_an_asset_event_is_sent_only_for_a_change(
 ) -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
     spark.tell(status=status)
-    task = _delete(spark, outlets=[asset], on_rerun=on_rerun)
+    task = _delete(outlets=[asset], on_rerun=on_rerun)
     context = context_of(task_state_store=StateStore(store))
     context["ti"].max_tries = 2
     run_task(task, context)
@@ -325,7 +303,7 @@ def test_an_asset_event_is_sent_only_for_a_change(
 @pytest.mark.parametrize("status", ["already_done", "nothing_to_do", "planned"])
 def test_a_job_without_changes_succeeds(spark: FakeSpark, status: str) -> None:
     spark.tell(status=status)
-    assert run_task(_delete(spark))["status"] == status
+    assert run_task(_delete())["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -335,7 +313,7 @@ def test_an_input_error_is_raised_and_not_retried(
     spark: FakeSpark, error: type[HiveAcidError], exit_code: int
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(error, match="table x: no") as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -349,7 +327,7 @@ def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
     spark: FakeSpark, error: type[HiveAcidError]
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(error, match="try again") as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -358,7 +336,7 @@ def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
 
 def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
     spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(FencedError) as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -368,7 +346,7 @@ def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
 def test_a_typed_error_is_raised_even_if_the_driver_exits_with_code_0(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=0)
     with pytest.raises(WriteConflictError):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
@@ -376,7 +354,7 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
 ) -> None:
     spark.tell(answers=False, exit_code=137)
     with pytest.raises(JobFailedError, match=r"left no result \(exit code 137\)"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 @pytest.mark.parametrize(
@@ -401,7 +379,7 @@ def test_the_reason_of_a_driver_without_a_result_reaches_the_task(
 ) -> None:
     spark.tell(answers=False, exit_code=1, says=said)
     with pytest.raises(JobFailedError, match=rf"\(exit code 1\), but wrote: {reason}\. The"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
@@ -409,19 +387,19 @@ def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_er
 ) -> None:
     spark.tell(answers=False)
     with pytest.raises(JobFailedError, match="left no result"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_an_application_that_refuses_its_spec_raises_an_input_error(spark: FakeSpark) -> None:
     spark.tell(answers=False, exit_code=10)
     with pytest.raises(InputError, match="exit code 10"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(cut=40)
     with pytest.raises(JobFailedError, match="truncated"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_output_in_another_encoding_does_not_end_the_task(
@@ -429,7 +407,7 @@ def test_output_in_another_encoding_does_not_end_the_task(
 ) -> None:
     shown = TaskLog.of_tasks(monkeypatch)
     spark.tell(says="Stra\u00dfe", encoding="latin-1")
-    assert run_task(_delete(spark))["status"] == "committed"
+    assert run_task(_delete())["status"] == "committed"
     assert "Stra\ufffde" in shown.lines
 
 
@@ -450,7 +428,7 @@ def test_a_worker_holds_its_drivers_lock_until_the_driver_has_ended(
         seen.append(worker_lives(spark.call["spec"]["worker_file"]))
 
     monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
-    run_task(_delete(spark))
+    run_task(_delete())
     assert seen == [True]
     assert not worker_lives(spark.call["spec"]["worker_file"])
 
@@ -466,7 +444,7 @@ def test_an_error_in_the_reader_of_the_output_kills_the_driver(
     monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
     spark.tell(hangs=True)
     with pytest.raises(ValueError, match="nobody expected"):
-        run_task(_delete(spark))
+        run_task(_delete())
     processes = json.loads((spark.directory / "hanging.json").read_text())
     until(lambda: not any(map(is_running, processes.values())))
 
@@ -474,23 +452,23 @@ def test_an_error_in_the_reader_of_the_output_kills_the_driver(
 def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:
     spark.tell(job_key="somebody/else")
     with pytest.raises(JobFailedError, match="somebody/else"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_failed_result_without_an_error_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(status="failed")
     with pytest.raises(JobFailedError, match="failed without an error"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_result_of_an_older_release_is_refused(spark: FakeSpark) -> None:
     spark.tell(version=0)
     with pytest.raises(ContractVersionError, match="the application is older"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
-    task = _delete(spark)
+    task = _delete()
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=20)
     with pytest.raises(WriteConflictError):
         run_task(task, context_of(try_number=1))
@@ -502,7 +480,7 @@ def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
 
 
 def test_running_an_operator_twice_does_not_accumulate_arguments(spark: FakeSpark) -> None:
-    task = _delete(spark, py_files="/mine.zip")
+    task = _delete(py_files="/mine.zip")
     run_task(task)
     run_task(task)
     first, second = (call["arguments"] for call in spark.calls)
@@ -518,22 +496,22 @@ def test_a_missing_spark_connection_raises_an_error_instead_of_meaning_yarn(
 ) -> None:
     connections.remove("spark_default")
     with pytest.raises(ConfigurationError, match="no connection 'spark_default' for Spark"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
 def test_a_missing_metastore_connection_raises_an_error_with_its_name(spark: FakeSpark) -> None:
     with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
-        run_task(_delete(spark, hive_acid_conn_id="nowhere"))
+        run_task(_delete(hive_acid_conn_id="nowhere"))
     assert spark.calls == []
 
 
 def test_a_spark_connection_without_a_master_raises_an_error_with_its_name(
-    spark: FakeSpark, connections: Connections
+    connections: Connections,
 ) -> None:
     connections.add("spark_default", "spark")
     with pytest.raises(ConfigurationError, match="'spark_default' has no host"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 @pytest.mark.parametrize(
@@ -548,17 +526,17 @@ def test_a_standalone_master_keeps_its_scheme(
     spark: FakeSpark, connections: Connections, given: dict[str, Any]
 ) -> None:
     connections.add("spark_default", "spark", **given)
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.options["--master"] == "spark://master:7077"
 
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "local[2]"])
 def test_cluster_mode_is_refused_for_masters_that_do_not_support_it_for_python(
-    spark: FakeSpark, connections: Connections, master: str
+    connections: Connections, master: str
 ) -> None:
     connections.add("spark_default", "spark", host=master, extra={"deploy-mode": "cluster"})
     with pytest.raises(ConfigurationError, match="does not run Python drivers in cluster mode"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 # ---- cluster deploy mode -------------------------------------------------------------------------
@@ -572,16 +550,12 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def yarn(connections: Connections, results: Path) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
-    )
+    connections.metastore(result_dir=f"file:{results}")
 
 
 @pytest.mark.usefixtures("yarn")
 def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None:
-    assert run_task(_delete(spark, files="/mine.conf"))["status"] == "committed"
+    assert run_task(_delete(files="/mine.conf"))["status"] == "committed"
     shipped = spark.options["--files"].split(",")
     assert Path(shipped[0]).name == spark.options["--spec"]
     assert shipped[1] == "/mine.conf"
@@ -592,7 +566,7 @@ def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None
 def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
     spark: FakeSpark, results: Path
 ) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert _spec(spark).result_uri is not None
     assert str(_spec(spark).result_uri).startswith(f"file:{results}/")
     assert list(results.iterdir()) == []
@@ -602,7 +576,7 @@ def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
 def test_result_dir_of_the_operator_overrides_that_of_the_connection(
     spark: FakeSpark, tmp_path: Path
 ) -> None:
-    run_task(_delete(spark, result_dir=f"file:{tmp_path}/other"))
+    run_task(_delete(result_dir=f"file:{tmp_path}/other"))
     assert str(_spec(spark).result_uri).startswith(f"file:{tmp_path}/other/")
 
 
@@ -611,13 +585,13 @@ def test_cluster_mode_without_a_result_directory_is_refused_before_submission(
 ) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     with pytest.raises(ConfigurationError, match="result_dir"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
 @pytest.mark.usefixtures("yarn")
 def test_yarn_without_a_resource_manager_address_runs_without_resumption(spark: FakeSpark) -> None:
-    task = _delete(spark)
+    task = _delete()
     run_task(task)
     assert task.durable is True
     assert "spark.yarn.submit.waitAppCompletion=false" not in spark.call["arguments"]
@@ -628,20 +602,8 @@ def resource_manager(
     spark: FakeSpark, connections: Connections, results: Path
 ) -> Iterator[ResourceManager]:
     with ResourceManager.started() as server:
-        connections.add(
-            "spark_default",
-            "spark",
-            host="yarn",
-            extra={
-                "deploy-mode": "cluster",
-                "yarn_resourcemanager_webapp_address": server.web,
-            },
-        )
-        connections.add(
-            "hive_acid_default",
-            "hive_acid_metastore",
-            extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
-        )
+        connect_yarn(connections, server, "cluster")
+        connections.metastore(result_dir=f"file:{results}")
         spark.tell(says=f"Submitted application {_APPLICATION}")
         yield server
 
@@ -650,7 +612,7 @@ def test_with_a_resource_manager_address_a_driver_on_yarn_is_tracked(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
     store = StateStore()
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
     assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -670,38 +632,26 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
     with monkeypatch.context() as patch:
         patch.setattr(ClusterRun, "_pause", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(_delete(spark), context_of(task_state_store=store))
+            run_task(_delete(), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION
     # The driver that nobody watched has ended by now and left its result.
-    spec = _spec(spark)
     left = Path(str(store[RESULT_URI_KEY]).removeprefix("file:"))
     left.parent.mkdir(parents=True, exist_ok=True)
-    left.write_text(
-        JobResult.parse(
-            json.dumps(
-                {
-                    "version": CONTRACT_VERSION,
-                    "kind": "delete",
-                    "job_key": spec.job_key,
-                    "status": "committed",
-                    "table": "demo.flights",
-                    "txn_id": 9,
-                    "phases": {},
-                    "write_ids": {"demo.flights": 4},
-                    "rows": {"inserted": 0, "updated": 0, "deleted": 1},
-                    "partitions": [],
-                    "files": 1,
-                    "size_bytes": 10,
-                    "seconds": 2.0,
-                    "spark_app_id": None,
-                    "details": {},
-                    "error": None,
-                }
-            )
-        ).dump()
+    result = JobResult(
+        kind="delete",
+        job_key=_spec(spark).job_key,
+        status=JobStatus.COMMITTED,
+        table="demo.flights",
+        txn_id=9,
+        write_ids={"demo.flights": 4},
+        rows=RowCounts(deleted=1),
+        files=1,
+        size_bytes=10,
+        seconds=2.0,
     )
+    left.write_text(result.dump())
     resource_manager.app = SUCCEEDED
-    returned = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    returned = run_task(_delete(), context_of(try_number=2, task_state_store=store))
     assert returned["write_ids"] == {"demo.flights": 4}
     assert len(spark.calls) == 1
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -716,7 +666,7 @@ def test_a_retry_does_not_take_the_result_of_a_different_statement(
         hiveacid_result_uri="file:/nowhere/result.json",
         hiveacid_submission=other,
     )
-    run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    run_task(_delete(), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
     assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -727,9 +677,9 @@ def test_a_task_cleared_after_its_success_is_submitted_again(
 ) -> None:
     # The Spark provider notes a pod's success, and would take a running driver for done by it.
     store = StateStore(k8s_driver_status="Succeeded")
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert len(spark.calls) == 2
     assert resource_manager.asked == [_APPLICATION] * 2
 
@@ -741,15 +691,15 @@ def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
     resource_manager.app = FAILED
     store = StateStore()
     with pytest.raises(WriteConflictError):
-        run_task(_delete(spark), context_of(task_state_store=store))
+        run_task(_delete(), context_of(task_state_store=store))
     assert set(store) == {INSTALLATION_KEY}
 
 
+@pytest.mark.usefixtures("aborted")
 def test_killing_the_task_kills_the_driver_in_the_cluster(
-    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+    resource_manager: ResourceManager,
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+    task = _delete()
     run_task(task, context_of(task_state_store=StateStore()))
     task.on_kill()
     assert resource_manager.killed == [_APPLICATION]
@@ -763,25 +713,11 @@ def test_a_full_temporary_directory_raises_an_error_that_names_tmpdir(
 
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(StoreUnavailableError, match=r"cannot write /.*No space left.*TMPDIR"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
 # ---- being killed --------------------------------------------------------------------------------
-
-
-def _wait_for(path: Path) -> dict[str, int]:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if path.exists() and (text := path.read_text()):
-            found: dict[str, int] = json.loads(text)
-            return found
-        time.sleep(0.05)
-    raise AssertionError(path)
-
-
-def _is_running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_killing_the_task_kills_every_child_process_of_spark_submit(
@@ -793,46 +729,27 @@ def test_killing_the_task_kills_every_child_process_of_spark_submit(
         lambda spec: aborted.append(spec.job_key),
     )
     spark.tell(hangs=True)
-    task = _delete(spark)
-    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    killer = threading.Thread(
-        target=lambda: (
-            _wait_for(spark.directory / "hanging.json"),
-            os.kill(os.getpid(), signal.SIGTERM),
-        )
-    )
-    killer.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task)
-    finally:
-        killer.join()
-        signal.signal(signal.SIGTERM, before)
-    pids = _wait_for(spark.directory / "hanging.json")
-    deadline = time.monotonic() + 10
-    while any(_is_running(pid) for pid in pids.values()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(_is_running(pid) for pid in pids.values())
+    hanging = spark.directory / "hanging.json"
+    killed_once(_delete(), context_of(), lambda: hanging.exists() and hanging.read_text())
+    pids = json.loads(hanging.read_text())
+    until(lambda: not any(map(is_running, pids.values())))
     assert aborted == [_JOB_KEY]
 
 
-def test_a_task_killed_before_it_submits_does_not_submit(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+@pytest.mark.usefixtures("aborted")
+def test_a_task_killed_before_it_submits_does_not_submit(spark: FakeSpark) -> None:
+    task = _delete()
     task.on_kill()
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
     assert spark.calls == []
 
 
+@pytest.mark.usefixtures("aborted")
 def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+    task = _delete()
     # The handler of a signal returns to where the task was.
     monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
@@ -841,12 +758,10 @@ def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
 
 
 def test_a_kill_ends_with_a_log_line_if_the_metastore_is_unreachable(
-    spark: FakeSpark, caplog: pytest.LogCaptureFixture, connections: Connections
+    caplog: pytest.LogCaptureFixture, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://127.0.0.1:1"}
-    )
-    task = _delete(spark)
+    connections.metastore("thrift://127.0.0.1:1")
+    task = _delete()
     run_task(task)
     task.on_kill()
     assert "cannot abort the transaction" in caplog.text

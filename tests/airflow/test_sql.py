@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG, Asset, RetryAction
+from airflow.sdk import DAG, Asset
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import (
@@ -24,20 +25,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import FakeSpark
+
+pytestmark = pytest.mark.usefixtures("connections", "spark")
 
 KEY = "dag/scheduled__2013-01-02/task/-1"
 
 
-@pytest.fixture(autouse=True)
-def _connected(connections: Connections) -> None:
-    """Every test has its connections."""
-
-
-def _sql(spark: FakeSpark, sql: str, **arguments: Any) -> HiveAcidSqlOperator:  # noqa: ANN401
-    return HiveAcidSqlOperator(
-        task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir), **arguments
-    )
+def _sql(sql: str, **arguments: Any) -> HiveAcidSqlOperator:  # noqa: ANN401
+    return HiveAcidSqlOperator(task_id="task", sql=sql, **arguments)
 
 
 def _specs(spark: FakeSpark) -> list[JobSpec]:
@@ -120,8 +116,8 @@ SAME: list[tuple[str, type[HiveAcidSparkOperator], dict[str, Any]]] = [
 def test_one_sql_statement_submits_the_same_job_as_the_equivalent_operator(
     spark: FakeSpark, text: str, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
 ) -> None:
-    by_text = run_task(_sql(spark, text))
-    by_structure = run_task(operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments))
+    by_text = run_task(_sql(text))
+    by_structure = run_task(operator(task_id="task", **arguments))
     first, second = _specs(spark)
     assert first.job == second.job
     assert (first.job_key, first.kind) == (second.job_key, second.kind) == (KEY, first.kind)
@@ -132,7 +128,7 @@ def test_one_sql_statement_submits_the_same_job_as_the_equivalent_operator(
 def test_several_statements_run_in_order_and_each_has_its_own_job_key(spark: FakeSpark) -> None:
     asset = Asset(name="t", uri="hive://hms:10000/db/t")
     context = context_of(task_state_store=StateStore())
-    task = _sql(spark, "DELETE FROM t; UPDATE s SET a = 1;", database="db", outlets=[asset])
+    task = _sql("DELETE FROM t; UPDATE s SET a = 1;", database="db", outlets=[asset])
     returned = run_task(task, context)
     assert [one["kind"] for one in returned["statements"]] == ["delete", "update"]
     specs = _specs(spark)
@@ -145,7 +141,7 @@ def test_several_statements_run_in_order_and_each_has_its_own_job_key(spark: Fak
 
 def test_a_multi_insert_is_submitted_as_its_own_transaction(spark: FakeSpark) -> None:
     text = "FROM demo.s INSERT INTO demo.t SELECT a INSERT INTO demo.u SELECT b; DELETE FROM demo.s"
-    returned = run_task(_sql(spark, text))
+    returned = run_task(_sql(text))
     both, delete = _specs(spark)
     assert (both.kind, both.targets, both.job_key) == ("transaction", ("demo.t", "demo.u"), KEY)
     assert (delete.kind, delete.targets) == ("delete", ("demo.s",))
@@ -156,16 +152,14 @@ def test_no_statement_is_submitted_after_one_that_failed(spark: FakeSpark) -> No
     spark.tell(error={"type": "TableNotFoundError", "message": "table db.t: no"}, exit_code=10)
     store = StateStore()
     with pytest.raises(TableNotFoundError) as caught:
-        run_task(
-            _sql(spark, "\n DELETE FROM db.t; DELETE FROM db.s"), context_of(task_state_store=store)
-        )
+        run_task(_sql("\n DELETE FROM db.t; DELETE FROM db.s"), context_of(task_state_store=store))
     assert caught.value.__notes__ == ["in statement 1 of sql, line 2, column 2"]
     assert len(spark.calls) == 1
     assert DELIVERED_KEY not in store
 
 
 def test_nothing_is_submitted_if_a_later_statement_cannot_be_parsed(spark: FakeSpark) -> None:
-    task = _sql(spark, "DELETE FROM db.t;\nDELETE FROM db.t WHERE {{ ' ' }}")
+    task = _sql("DELETE FROM db.t;\nDELETE FROM db.t WHERE {{ ' ' }}")
     with pytest.raises(SqlTextError, match="statement 2, line 2, column 18") as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -209,7 +203,7 @@ def test_an_sql_file_is_rendered_and_submitted(spark: FakeSpark, tmp_path: Path)
         "-- of one day\nDELETE FROM demo.flights WHERE day = '{{ ds }}';\n"
     )
     with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
-        task = _sql(spark, "change.sql")
+        task = _sql("change.sql")
     task.resolve_template_files()
     run_task(task)
     (spec,) = _specs(spark)

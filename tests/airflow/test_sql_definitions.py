@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_support import FakeSpark, Warehouse
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 CREATE = "CREATE TABLE t (id bigint, name string) PARTITIONED BY (day int)"
 ASSET = Asset(name="t", uri="hive://hms:10000/db/t")
 
 
-def _sql(warehouse: Warehouse, spark: FakeSpark, sql: str, **more: Any) -> HiveAcidSqlOperator:  # noqa: ANN401
-    return HiveAcidSqlOperator(
-        task_id="task", sql=sql, database=warehouse.db, spark_bin_dir=str(spark.bin_dir), **more
-    )
+def _sql(warehouse: Warehouse, sql: str, **more: Any) -> HiveAcidSqlOperator:  # noqa: ANN401
+    return HiveAcidSqlOperator(task_id="task", sql=sql, database=warehouse.db, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_a_script_runs_definitions_in_the_task_and_row_changes_in_spark(
         ALTER TABLE t ADD COLUMNS (note string COMMENT 'new') CASCADE;
         SHOW TRANSACTIONS;
     """
-    returned = run_task(_sql(warehouse, spark, text, outlets=[ASSET]), context)
+    returned = run_task(_sql(warehouse, text, outlets=[ASSET]), context)
     kinds = [one["kind"] for one in returned["statements"]]
     assert kinds == ["create_table", "insert", "add_partitions", "add_columns", "show_transactions"]
     assert [call["spec"]["kind"] for call in spark.calls] == ["insert"]
@@ -75,7 +75,7 @@ def test_rows_from_the_metastore_are_returned_without_an_asset_event(
     warehouse: Warehouse, spark: FakeSpark
 ) -> None:
     txn_id = warehouse.client.open_txn()
-    task = _sql(warehouse, spark, f"ABORT TRANSACTIONS {txn_id}", outlets=[ASSET])
+    task = _sql(warehouse, f"ABORT TRANSACTIONS {txn_id}", outlets=[ASSET])
     returned = run_task(task)
     assert returned["details"] == {
         "count": 1,
@@ -87,12 +87,10 @@ def test_rows_from_the_metastore_are_returned_without_an_asset_event(
     assert spark.calls == []
 
 
-def test_creating_a_table_that_already_exists_sends_no_asset_event(
-    warehouse: Warehouse, spark: FakeSpark
-) -> None:
+def test_creating_a_table_that_already_exists_sends_no_asset_event(warehouse: Warehouse) -> None:
     text = CREATE.replace("TABLE", "TABLE IF NOT EXISTS")
-    first = _sql(warehouse, spark, text, outlets=[ASSET])
-    second = _sql(warehouse, spark, text, outlets=[ASSET])
+    first = _sql(warehouse, text, outlets=[ASSET])
+    second = _sql(warehouse, text, outlets=[ASSET])
     assert run_task(first)["status"] == "committed"
     assert run_task(second)["status"] == "nothing_to_do"
     assert (first.outlets, second.outlets) == ([ASSET], [])
@@ -104,12 +102,12 @@ def test_a_retry_skips_committed_statements_even_if_their_table_was_renamed(
     store = StateStore()
     text = f"{CREATE}; INSERT INTO t VALUES (1, 'a', 1); ALTER TABLE t RENAME TO u; DROP TABLE v"
     with pytest.raises(TableNotFoundError) as caught:
-        run_task(_sql(warehouse, spark, text), context_of(task_state_store=store))
+        run_task(_sql(warehouse, text), context_of(task_state_store=store))
     assert caught.value.__notes__[0].startswith("in statement 4 of sql, line 1")
     assert len(spark.calls) == 1
     warehouse.table("v")
     context = context_of(try_number=2, task_state_store=store)
-    task = _sql(warehouse, spark, text, outlets=[ASSET])
+    task = _sql(warehouse, text, outlets=[ASSET])
     returned = run_task(task, context)
     statuses = [one["status"] for one in returned["statements"]]
     assert statuses == ["already_done", "already_done", "already_done", "committed"]
@@ -129,7 +127,6 @@ def test_a_retry_skips_committed_statements_even_if_their_table_was_renamed(
 )
 def test_a_retry_after_a_lost_response_detects_that_the_definition_succeeded(
     warehouse: Warehouse,
-    spark: FakeSpark,
     monkeypatch: pytest.MonkeyPatch,
     method: str,
     text: str,
@@ -146,38 +143,34 @@ def test_a_retry_after_a_lost_response_detects_that_the_definition_succeeded(
     with monkeypatch.context() as patched:
         patched.setattr(CatalogCalls, method, lost)
         with pytest.raises(MetastoreUnavailableError):
-            run_task(_sql(warehouse, spark, text), context_of(task_state_store=store))
+            run_task(_sql(warehouse, text), context_of(task_state_store=store))
     assert warehouse.client.list_tables(warehouse.db) == tables
     context = context_of(try_number=2, task_state_store=store)
-    assert run_task(_sql(warehouse, spark, text), context)["status"] == "already_done"
+    assert run_task(_sql(warehouse, text), context)["status"] == "already_done"
     assert warehouse.client.list_tables(warehouse.db) == tables
     with pytest.raises((DefinitionError, TableNotFoundError)):
-        run_task(_sql(warehouse, spark, text), context_of(task_state_store=StateStore()))
+        run_task(_sql(warehouse, text), context_of(task_state_store=StateStore()))
 
 
-def test_a_retry_is_refused_if_a_completed_definition_has_changed(
-    warehouse: Warehouse, spark: FakeSpark
-) -> None:
+def test_a_retry_is_refused_if_a_completed_definition_has_changed(warehouse: Warehouse) -> None:
     store = StateStore()
     with pytest.raises(TableNotFoundError):
-        run_task(
-            _sql(warehouse, spark, f"{CREATE}; DROP TABLE v"), context_of(task_state_store=store)
-        )
+        run_task(_sql(warehouse, f"{CREATE}; DROP TABLE v"), context_of(task_state_store=store))
     other = f"{CREATE.replace('string', 'int')}; DROP TABLE v"
     with pytest.raises(StatementChangedError, match=r"an earlier try did .* statement 1"):
-        run_task(_sql(warehouse, spark, other), context_of(try_number=2, task_state_store=store))
+        run_task(_sql(warehouse, other), context_of(try_number=2, task_state_store=store))
 
 
 def test_a_cleared_task_runs_its_definition_again_unless_on_rerun_prevents_it(
-    warehouse: Warehouse, spark: FakeSpark
+    warehouse: Warehouse,
 ) -> None:
     store, text = StateStore(), "CREATE TABLE t (id int)"
-    run_task(_sql(warehouse, spark, text), context_of(task_state_store=store))
+    run_task(_sql(warehouse, text), context_of(task_state_store=store))
 
     def cleared(on_rerun: str) -> Any:  # noqa: ANN401
         context = context_of(try_number=2, task_state_store=store)
         context["ti"].max_tries = 1  # as Airflow sets it when a task is cleared
-        return run_task(_sql(warehouse, spark, text, on_rerun=on_rerun), context)
+        return run_task(_sql(warehouse, text, on_rerun=on_rerun), context)
 
     with pytest.raises(RerunRefusedError):
         cleared("fail")
@@ -206,11 +199,11 @@ def test_the_hook_runs_a_definition(warehouse: Warehouse) -> None:
 
 
 def test_a_killed_task_releases_its_waiting_lock_request(
-    warehouse: Warehouse, spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")
     reading = start(warehouse.client, access(table, DataOperation.INSERT))
-    task = _sql(warehouse, spark, "DROP TABLE t")
+    task = _sql(warehouse, "DROP TABLE t")
     monkeypatch.setattr(SystemClock, "sleep", lambda *_: task.on_kill())
     with pytest.raises(TransactionAbortedError):
         run_task(task)

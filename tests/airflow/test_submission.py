@@ -123,9 +123,7 @@ def test_the_users_arguments_are_not_modified() -> None:
 
 
 @pytest.mark.parametrize("value", ["true", " True ", True])
-def test_wait_app_completion_is_refused_for_a_driver_that_we_track_on_yarn(
-    value: object,
-) -> None:
+def test_wait_app_completion_is_refused_for_a_driver_that_we_track_on_yarn(value: object) -> None:
     given = replace(GIVEN, conf={_WAITS: value})
     one = Submission.of(SPEC, given, _in_cluster(YARN), program=PROGRAM)
     with pytest.raises(ValueError, match="waitAppCompletion=true cannot be set for cluster mode"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases import resumablejobmixin
-from airflow.sdk.exceptions import AirflowException
 
+from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -350,7 +350,7 @@ def test_running_a_task_changes_no_attribute_of_the_providers_operator(
     mode: str,
 ) -> None:
     connect_yarn(on_yarn, yarn, mode)
-    task = deletion(spark, conf={"spark.a": "1"}, files="/mine.conf", executor_cores=2)
+    task = deletion(conf={"spark.a": "1"}, files="/mine.conf", executor_cores=2)
     context = context_of(task_state_store=StateStore())
     changed: list[str] = []
     execute = task.execute
@@ -371,7 +371,7 @@ def test_running_a_task_changes_no_attribute_of_the_providers_operator(
 
 
 def test_airflow_counts_resumable_jobs_by_the_name_of_the_operator(
-    spark: FakeSpark, on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
+    on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason why `execute_resumable` is the operator's, and not of a class of its own."""
     del on_yarn
@@ -381,7 +381,7 @@ def test_airflow_counts_resumable_jobs_by_the_name_of_the_operator(
         counted[name] = tags["operator"]
 
     monkeypatch.setattr(resumablejobmixin.stats, "incr", incr)
-    run_task(deletion(spark), context_of(task_state_store=StateStore()))
+    run_task(deletion(), context_of(task_state_store=StateStore()))
     assert counted == {"resumable_job.fresh_submit": "HiveAcidDeleteOperator"}
 
 
@@ -397,7 +397,7 @@ def test_a_tracking_argument_for_a_different_kind_of_master_is_refused(
     spark: FakeSpark, argument: str, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        run_task(deletion(spark, **{argument: True}))
+        run_task(deletion(**{argument: True}))
     assert spark.calls == []
 
 
@@ -409,7 +409,7 @@ def test_a_failed_driver_is_reported_with_its_final_status_and_its_notes_are_kep
     spark.tell(answers=False)
     store = StateStore()
     with pytest.raises(JobFailedError) as caught:
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     # The exit code of `spark-submit` says nothing about a driver in the cluster.
     reason = f"left no result: {APP} ended as FINISHED, FAILED: exit code 1. See the driver's log"
     assert reason in str(caught.value)
@@ -419,10 +419,10 @@ def test_a_failed_driver_is_reported_with_its_final_status_and_its_notes_are_kep
 @pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("is_durable", [True, False])
 def test_only_a_durable_task_takes_over_the_driver_of_an_earlier_try(
-    spark: FakeSpark, yarn: Pretended, is_durable: bool
+    yarn: Pretended, is_durable: bool
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: tag_of("0-0123456789ab")}
-    task: Any = deletion(spark, durable=is_durable)
+    task: Any = deletion(durable=is_durable)
     context = context_of(task_state_store=_noted())
     task.take_over_left_driver(context, "1-0123456789ab", ends=True)
     assert yarn.killed == ([APP] if is_durable else [])

@@ -7,11 +7,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    TagTakenError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError, VersionUnknownError
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.support.airflow_support import StateStore, context_of, run_task

@@ -108,14 +108,14 @@ FAILURES: Final[Mapping[str, Failure]] = {
 }
 
 
-def _merge(spark: FakeSpark, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+def _merge(**arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
     return HiveAcidMergeOperator(
         task_id="merge",
         table=_TABLE,
         source={"columns": ["id"], "values": [[1], [2]]},
         keys=["id"],
         clauses=[{"when": "not_matched", "action": "insert"}],
-        **{"spark_bin_dir": str(spark.bin_dir), **arguments},
+        **arguments,
     )
 
 
@@ -165,8 +165,9 @@ def test_the_log_of_a_failure_ends_with_what_happened_and_what_to_do(
     if "deploy_mode" in failure.arguments:
         connections.add("spark_default", "spark", host="yarn")
     if "spark_bin_dir" in failure.arguments:
+        monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR")
         monkeypatch.setenv("PATH", os.defpath)
-    lines = [_steady(line) for line in _run(_merge(spark, **failure.arguments), log)]
+    lines = [_steady(line) for line in _run(_merge(**failure.arguments), log)]
     found = "\n".join([f"== {name}", *lines[-_LAST:], ""])
     assert found in f"{_GOLDEN.read_text(encoding='utf-8')}\n", found
 
@@ -184,7 +185,7 @@ def test_the_lines_of_a_driver_on_the_worker_keep_their_level_and_have_no_second
         "26/11/27 12:00:02 ERROR Client: refused\n12:00:03 CRITICAL: stopped\n"
         "100 % of 12:00:00 WARN"
     )
-    _run(_merge(spark), log)
+    _run(_merge(), log)
     assert {"opened", "12:00:03 CRITICAL: stopped", "100 % of 12:00:00 WARN"} < set(log.lines)
     assert log.warnings == ["Executor: lost one"]
     assert log.errors == ["Client: refused"]
@@ -196,7 +197,7 @@ def test_names_of_other_clients_in_the_lines_of_spark_submit_are_escaped(
 ) -> None:
     says = "12:00:00 WARN no file t/\x1b[2J\u202ex\njava.io.IOException: t/\x1b[2J"
     spark.tell(says=says, answers=answers, exit_code=int(not answers))
-    shown = "\n".join(_run(_merge(spark), log))
+    shown = "\n".join(_run(_merge(), log))
     assert "no file t/\\x1b[2J\\u202ex" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
 
@@ -207,9 +208,7 @@ def test_names_of_other_clients_in_the_lines_of_a_result_are_escaped(
     why = "transaction 7 (\x1b[2Jann\n99:99 forged) is open"
     left = {"partition": "d=\u202e1", "kind": "minor", "done": False, "why": why}
     spark.tell(status="nothing_to_do", details={"compactions": [left]})
-    task = HiveAcidCompactOperator(
-        task_id="task", table=_TABLE, on_worker=False, spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidCompactOperator(task_id="task", table=_TABLE, on_worker=False)
     _run(task, log)
     assert any("left 1: transaction 7 (\\x1b[2Jann\\n99:99 forged) is open" in x for x in log.lines)
     assert any(line.startswith("d=\\u202e1") for line in log.lines)
@@ -236,14 +235,13 @@ def test_the_traceback_of_our_own_error_has_no_frame_below_the_operator(
 
 def test_the_log_names_a_missing_program(spark: FakeSpark, log: TaskLog) -> None:
     spark.tell(answers=False, exit_code=2)
-    task = HiveAcidPySparkOperator(
-        task_id="task", application="/nix.py", changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidPySparkOperator(task_id="task", application="/nix.py", changes=["d.t"])
     assert "There is no file /nix.py here" in _run(task, log)[-1]
 
 
-def test_the_log_of_a_success_ends_with_a_result_table(spark: FakeSpark, log: TaskLog) -> None:
-    lines = _run(_merge(spark), log)
+@pytest.mark.usefixtures("spark")
+def test_the_log_of_a_success_ends_with_a_result_table(log: TaskLog) -> None:
+    lines = _run(_merge(), log)
     head, _, row, seconds, spent = (line.split() for line in lines[-5:])
     assert head[:5] == ["merge", "of", "demo.customers:", "committed", "in"]
     assert row == ["merge", "demo.customers", "1", "2", "0", "3", "4", "500", "B"]

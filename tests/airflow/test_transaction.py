@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    JobFailedError,
-    StatementOrderError,
-)
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StatementOrderError
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -28,7 +24,9 @@ from tests.support.airflow_support import context_of, run_task
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import FakeSpark
+
+pytestmark = pytest.mark.usefixtures("connections", "spark")
 
 STATEMENTS: list[Any] = [
     {
@@ -51,15 +49,8 @@ STATEMENTS: list[Any] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _connected(connections: Connections) -> None:
-    """Every test has its connections."""
-
-
-def of(spark: FakeSpark, statements: Any, **arguments: Any) -> HiveAcidTransactionOperator:  # noqa: ANN401
-    return HiveAcidTransactionOperator(
-        task_id="task", statements=statements, spark_bin_dir=str(spark.bin_dir), **arguments
-    )
+def of(statements: Any, **arguments: Any) -> HiveAcidTransactionOperator:  # noqa: ANN401
+    return HiveAcidTransactionOperator(task_id="task", statements=statements, **arguments)
 
 
 def submitted(spark: FakeSpark) -> JobSpec:
@@ -68,7 +59,7 @@ def submitted(spark: FakeSpark) -> JobSpec:
 
 
 def test_sql_and_structured_statements_are_submitted_as_one_transaction(spark: FakeSpark) -> None:
-    returned = run_task(of(spark, STATEMENTS))
+    returned = run_task(of(STATEMENTS))
     spec = submitted(spark)
     assert isinstance(spec.job, TransactionSpec)
     merge, update, delete, insert, everything = spec.job.statements
@@ -88,7 +79,7 @@ def test_sql_and_structured_statements_are_submitted_as_one_transaction(spark: F
 
 def test_a_multi_insert_may_be_one_of_several_statements_of_a_transaction(spark: FakeSpark) -> None:
     text = "FROM s INSERT INTO t SELECT a, '{{ ds }}' INSERT INTO u SELECT a; DELETE FROM s"
-    run_task(of(spark, [text, {"delete": {"table": "demo.u"}}], database="demo"))
+    run_task(of([text, {"delete": {"table": "demo.u"}}], database="demo"))
     spec = submitted(spark)
     assert isinstance(spec.job, TransactionSpec)
     both, *deletes = spec.job.statements
@@ -101,7 +92,7 @@ def test_a_multi_insert_may_be_one_of_several_statements_of_a_transaction(spark:
 def test_an_sql_file_among_the_statements_is_rendered(spark: FakeSpark, tmp_path: Path) -> None:
     (tmp_path / "old.sql").write_text("DELETE FROM t WHERE day = '{{ ds }}'")
     with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
-        task = of(spark, ["old.sql", {"delete": {"table": "demo.u"}}], database="demo")
+        task = of(["old.sql", {"delete": {"table": "demo.u"}}], database="demo")
     task.resolve_template_files()
     run_task(task)
     job = submitted(spark).job
@@ -150,15 +141,13 @@ def test_a_wrong_statement_is_refused_while_the_dag_is_parsed(
         HiveAcidTransactionOperator(task_id="task", statements=statements)
 
 
-def test_rendered_statements_are_checked_before_submission(
-    spark: FakeSpark,
-) -> None:
+def test_rendered_statements_are_checked_before_submission(spark: FakeSpark) -> None:
     statements = [
         "INSERT OVERWRITE TABLE {{ 'demo.t' }} VALUES (1)",
         {"update": {"table": "demo.t", "assignments": {"a": "1"}}},
     ]
     with pytest.raises(StatementOrderError, match=r"statement 2 changes table demo\.t"):
-        run_task(of(spark, statements))
+        run_task(of(statements))
     assert spark.calls == []
 
 
@@ -178,7 +167,7 @@ def test_the_asset_event_reports_each_statement_with_its_table(spark: FakeSpark)
     spark.tell(details=details)
     asset = Asset(name="t", uri="hive://hms:10000/demo/t")
     context = context_of()
-    run_task(of(spark, ["DELETE FROM demo.t"], outlets=[asset]), context)
+    run_task(of(["DELETE FROM demo.t"], outlets=[asset]), context)
     told = context["outlet_events"][asset].extra
     assert told["statements"] == [
         {
@@ -194,7 +183,7 @@ def test_the_asset_event_reports_each_statement_with_its_table(spark: FakeSpark)
 def test_a_kill_searches_the_locks_of_every_table_of_the_transaction(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_task(of(spark, STATEMENTS))
+    run_task(of(STATEMENTS))
     spec, asked = submitted(spark), []
 
     class Client:
@@ -230,7 +219,6 @@ def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
                 reads=["demo.orders"],
                 inserts="demo.audit",
                 changes=["{{ 'demo.customers' }}"],
-                spark_bin_dir=str(spark.bin_dir),
             )
         )
         call = spark.calls[-1]
@@ -266,9 +254,7 @@ def test_the_error_suggests_why_a_program_left_no_result(
     if is_there:
         program.touch()
     spark.tell(answers=False, exit_code=exit_code)
-    task = HiveAcidPySparkOperator(
-        task_id="task", application=str(program), changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidPySparkOperator(task_id="task", application=str(program), changes=["d.t"])
     with pytest.raises(JobFailedError, match=message):
         run_task(task)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -10,9 +11,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.airflow_names import AirflowNotFoundException
 from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     JobFailedError,
@@ -21,24 +22,33 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
+from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.maintenance.health import MeasuredTable
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
-from airflow_hiveacid.triggers.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.conditions import CompactionNeeded, Condition
+from airflow_hiveacid.watch.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
 from tests.support.keytabs import keytab_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_hiveacid.format.table import TableInfo
     from tests.support.airflow_support import Connections, Warehouse
 
+pytestmark = pytest.mark.usefixtures("connections")
+
+_CONDITION = CompactionNeeded(
+    table="db.t",
+    partition="month=1",
+    thresholds=GivenThresholds(
+        delta_count=4, delta_ratio=0.2, also_when={"oldest_delta_s": 0.5, "small_files": Off.OFF}
+    ),
+)
 _ARGUMENTS: dict[str, Any] = {
-    "table": "db.t",
-    "partition": "month=1",
+    "condition": _CONDITION.to_json(),
     "hive_acid_conn_id": "hms",
-    "delta_count": 4,
-    "delta_ratio": 0.2,
-    "also_when": {"oldest_delta_s": 0.5, "small_files": "off"},
     "poke_interval_s": 7.0,
     "exponential_backoff": True,
     "max_wait_s": 70.0,
@@ -48,10 +58,34 @@ _HEALTHY = TableHealth(table="db.t", location="/t", base_bytes=1000)
 _DUE = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=500)
 
 
-_MEASURE = "airflow_hiveacid.hooks.health._measure"
+_MEASURE = "airflow_hiveacid.watch.health.measure"
 
 
-async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
+def _trigger(
+    table: TableInfo | str = "db.t", thresholds: dict[str, Any] | None = None, **settings: object
+) -> ConditionTrigger:
+    """A trigger that waits for a need for compaction, by default for nine deltas."""
+    condition = CompactionNeeded(
+        table=table if isinstance(table, str) else str(table.ref),
+        thresholds=GivenThresholds(**(thresholds or {"delta_count": 9})),
+    )
+    arguments: dict[str, Any] = {
+        "condition": condition.to_json(),
+        "hive_acid_conn_id": HiveAcidHook.default_conn_name,
+        "poke_interval_s": 60.0,
+        "exponential_backoff": False,
+        "max_wait_s": None,
+        "max_outage_s": 900.0,
+    }
+    return ConditionTrigger(**(arguments | settings))
+
+
+def _quick(**settings: object) -> ConditionTrigger:
+    """A trigger that polls often, and gives up at the second failure."""
+    return _trigger(poke_interval_s=0.01, max_outage_s=0, **settings)
+
+
+async def _first(trigger: ConditionTrigger) -> dict[str, Any]:
     async with asyncio.timeout(60):  # a trigger that waits for what never comes waits indefinitely
         async for event in trigger.run():
             payload: dict[str, Any] = event.payload
@@ -59,31 +93,40 @@ async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
     raise AssertionError
 
 
-def _measured(*healths: TableHealth) -> tuple[object, tuple[TableHealth, ...]]:
+def _findings(trigger: ConditionTrigger) -> list[dict[str, Any]]:
+    findings, _ = findings_in(asyncio.run(_first(trigger)))
+    return findings
+
+
+def _measured(*healths: TableHealth) -> MeasuredTable:
     """What measuring returns: a table whose owner left compaction on, and its health."""
-    return SimpleNamespace(parameters={}, table_id="7", location="file:/does/not/exist"), healths
+    table: Any = SimpleNamespace(parameters={}, table_id="7", location="file:/does/not/exist")
+    snapshot: Any = None
+    return MeasuredTable(table=table, snapshot=snapshot, healths=healths)
 
 
 def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
-    path, arguments = CompactionNeededTrigger(**_ARGUMENTS).serialize()
-    again = import_string(path)(**arguments)
-    assert type(again) is CompactionNeededTrigger
+    path, arguments = ConditionTrigger(**_ARGUMENTS).serialize()
+    again = import_string(path)(**json.loads(json.dumps(arguments)))
+    assert type(again) is ConditionTrigger
     assert arguments == _ARGUMENTS
     assert again.serialize() == (path, arguments)
+    assert Condition.from_json(again.condition) == _CONDITION
 
 
 def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.base(table, 1000)
     warehouse.delta(table, 100)
-    trigger = CompactionNeededTrigger(table=str(table.ref), delta_ratio=0.1)
+    trigger = _trigger(table, {"delta_ratio": 0.1})
 
     async def all_events() -> list[dict[str, Any]]:
         return [event.payload async for event in trigger.run()]
 
     (event,) = asyncio.run(all_events())
-    (found,) = findings(event)
-    assert (found["table"], found["delta_count"], found["delta_ratio"]) == (str(table.ref), 1, 0.1)
+    ((finding,), _) = findings_in(event)
+    assert (finding["table"], finding["delta_count"]) == (str(table.ref), 1)
+    assert finding["delta_ratio"] == 0.1
 
 
 @pytest.mark.parametrize(("count", "fires"), [("1", True), ("2", False), ("one", False)])
@@ -93,11 +136,12 @@ def test_without_thresholds_the_trigger_uses_the_tables_own(
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     warehouse.client.set_table_parameters(table.ref, {COUNT_PARAMETER: count})
-    path, arguments = CompactionNeededTrigger(table=str(table.ref), delta_ratio="off").serialize()
-    assert (arguments["delta_count"], arguments["delta_ratio"]) == (None, "off")
+    path, arguments = _trigger(table, {"delta_ratio": Off.OFF}).serialize()
+    thresholds = arguments["condition"]["thresholds"]
+    assert (thresholds["delta_count"], thresholds["delta_ratio"]) == (None, "off")
     trigger = import_string(path)(**arguments)
-    seen = trigger.look(SimpleNamespace(endpoint=HiveAcidHook().endpoint()))
-    assert bool(seen.due) is fires
+    observation = Condition.from_json(trigger.condition).observe(warehouse.client)
+    assert bool(observation.findings) is fires
     assert ("is not a whole number of 1 or more" in caplog.text) is (count == "one")
 
 
@@ -107,19 +151,19 @@ def test_the_trigger_of_a_sensor_counts_deleted_rows_only_if_there_is_a_threshol
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     monkeypatch.setattr(
-        "airflow_hiveacid.hooks.health._with_deleted_rows",
-        lambda found: [replace(health, deleted_rows=7) for health, _ in found],
+        "airflow_hiveacid.maintenance.health._with_deleted_rows",
+        lambda measured: [replace(health, deleted_rows=7) for health, _ in measured],
     )
-    settings: Any = SimpleNamespace(endpoint=HiveAcidHook().endpoint())
-    for also_when, rows in (({"deleted_rows": 7}, [7]), (None, [])):
-        trigger = CompactionNeededTrigger(table=str(table.ref), also_when=also_when)
-        assert [one.health.deleted_rows for one in trigger.look(settings).due] == rows
+    for also_when, rows in (({"deleted_rows": 7}, [7]), ({}, [])):
+        trigger = _trigger(table, {"also_when": also_when})
+        findings = Condition.from_json(trigger.condition).observe(warehouse.client).findings
+        assert [finding["deleted_rows"] for finding in findings] == rows
 
 
 def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
-    trigger = CompactionNeededTrigger(table=str(table.ref), delta_count=2, poke_interval_s=0.1)
+    trigger = _trigger(table, {"delta_count": 2}, poke_interval_s=0.1)
 
     async def wait() -> dict[str, Any]:
         waiting = asyncio.ensure_future(_first(trigger))
@@ -128,13 +172,11 @@ def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) 
         await asyncio.to_thread(warehouse.delta, table, 1)
         return await asyncio.wait_for(waiting, timeout=20)
 
-    assert findings(asyncio.run(wait()))[0]["delta_count"] == 2
+    ((finding,), _) = findings_in(asyncio.run(wait()))
+    assert finding["delta_count"] == 2
 
 
-def test_measuring_a_table_does_not_block_the_event_loop(
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_measuring_a_table_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def slow(*_: object, **__: object) -> object:
@@ -143,7 +185,7 @@ def test_measuring_a_table_does_not_block_the_event_loop(
         return _measured(_DUE)
 
     monkeypatch.setattr(_MEASURE, slow)
-    trigger = CompactionNeededTrigger(table="db.t", delta_ratio=0.1)
+    trigger = _trigger(thresholds={"delta_ratio": 0.1})
 
     async def wait() -> int:
         waiting = asyncio.ensure_future(_first(trigger))
@@ -158,12 +200,11 @@ def test_measuring_a_table_does_not_block_the_event_loop(
 
 
 def test_the_trigger_measures_again_after_the_poke_interval(
-    connections: Connections,  # noqa: ARG001 - sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter([_measured(_HEALTHY), _measured(_HEALTHY), _measured(_DUE)])
     monkeypatch.setattr(_MEASURE, lambda *_, **__: next(answers))
-    trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.2)
+    trigger = _trigger(poke_interval_s=0.2)
     started = time.monotonic()
     asyncio.run(_first(trigger))
     assert time.monotonic() - started >= 0.4
@@ -171,9 +212,8 @@ def test_the_trigger_measures_again_after_the_poke_interval(
 
 
 def test_a_missing_table_raises_its_own_error_in_the_task(warehouse: Warehouse) -> None:
-    event = asyncio.run(_first(CompactionNeededTrigger(table=f"{warehouse.db}.t", delta_count=1)))
     with pytest.raises(TableNotFoundError):
-        findings(event)
+        _findings(_trigger(f"{warehouse.db}.t"))
 
 
 _DOWN = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="get_table", reason="refused")
@@ -194,24 +234,17 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
     return planned
 
 
-def _quick(**arguments: Any) -> CompactionNeededTrigger:  # noqa: ANN401
-    return CompactionNeededTrigger(
-        table="db.t", delta_count=9, poke_interval_s=0.01, max_outage_s=0, **arguments
-    )
-
-
 def test_one_failed_poll_does_not_end_the_wait(answers: list[object]) -> None:
     answers += [_DOWN, _measured(_HEALTHY), _DOWN, _measured(_DUE)]
-    assert findings(asyncio.run(_first(_quick())))[0]["delta_count"] == 9
+    assert _findings(_quick())[0]["delta_count"] == 9
 
 
 def test_polls_that_fail_for_longer_than_max_outage_s_raise_their_error_in_the_task(
     answers: list[object],
 ) -> None:
     answers += [_DOWN, _DOWN, _measured(_DUE)]
-    event = asyncio.run(_first(_quick()))
     with pytest.raises(MetastoreUnavailableError, match=r"thrift://hms:9083"):
-        findings(event)
+        _findings(_quick())
 
 
 def test_a_temporary_failure_to_read_the_connection_does_not_end_the_wait(
@@ -228,17 +261,15 @@ def test_a_temporary_failure_to_read_the_connection_does_not_end_the_wait(
 
     monkeypatch.setattr(HiveAcidHook, "aget_connection", fetch)
     answers += [_measured(_DUE)]
-    trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.01)
-    assert findings(asyncio.run(_first(trigger)))[0]["delta_count"] == 9
+    assert _findings(_trigger(poke_interval_s=0.01))[0]["delta_count"] == 9
     assert (failures, answers) == ([], [])
 
 
 def test_a_connection_unreadable_for_longer_than_max_outage_s_raises_in_the_task(
     answers: list[object],
 ) -> None:
-    event = asyncio.run(_first(_quick(hive_acid_conn_id="nowhere")))
     with pytest.raises(ConnectionUnavailableError, match=r"connection 'nowhere'.*isn't defined"):
-        findings(event)
+        _findings(_quick(hive_acid_conn_id="nowhere"))
     assert answers == []
 
 
@@ -246,11 +277,11 @@ def test_an_unexpected_error_in_the_trigger_fails_the_task(answers: list[object]
     # Raised in the triggerer, it would be a deferral error there, and `soft_fail` a skip.
     answers += [ZeroDivisionError("oops")]
     with pytest.raises(JobFailedError, match="ZeroDivisionError: oops"):
-        findings(asyncio.run(_first(_quick())))
+        _findings(_quick())
 
 
 def test_exponential_backoff_doubles_the_interval_up_to_max_wait_s() -> None:
-    trigger = CompactionNeededTrigger(**_ARGUMENTS)
+    trigger = ConditionTrigger(**_ARGUMENTS)
     assert [trigger.interval_s(polls) for polls in (0, 1, 2, 3, 4, 10**6)] == [
         7,
         14,
@@ -259,8 +290,7 @@ def test_exponential_backoff_doubles_the_interval_up_to_max_wait_s() -> None:
         70,
         70,
     ]
-    steady = CompactionNeededTrigger(table="db.t", delta_count=1, poke_interval_s=7.0)
-    assert steady.interval_s(9) == 7
+    assert _trigger(poke_interval_s=7.0).interval_s(9) == 7
 
 
 def test_the_trigger_backs_off_with_asynchronous_sleeps(
@@ -271,21 +301,22 @@ def test_the_trigger_backs_off_with_asynchronous_sleeps(
     async def sleep(s: float) -> None:
         slept_s.append(s)
 
-    monkeypatch.setattr("airflow_hiveacid.triggers.watching.asyncio.sleep", sleep)
+    monkeypatch.setattr("airflow_hiveacid.watch.trigger.asyncio.sleep", sleep)
     answers += [_measured(_HEALTHY), _DOWN, *[_measured(_HEALTHY)] * 3, _measured(_DUE)]
     arguments = {**_ARGUMENTS, "hive_acid_conn_id": HiveAcidHook.default_conn_name}
-    asyncio.run(_first(CompactionNeededTrigger(**arguments)))
+    asyncio.run(_first(ConditionTrigger(**arguments)))
     assert slept_s == [7, 14, 28, 56, 70]
 
 
 def test_an_unknown_trigger_event_is_refused() -> None:
     with pytest.raises(JobFailedError, match="unknown event"):
-        findings({"status": "success"})
+        findings_in({"status": "success"})
 
 
 def test_the_serialised_trigger_contains_no_secret() -> None:
-    _, arguments = CompactionNeededTrigger(table="db.t", delta_count=1).serialize()
+    _, arguments = _trigger().serialize()
     assert set(arguments) == set(_ARGUMENTS)
+    assert set(arguments["condition"]) == {"kind", "table", "partition", "thresholds"}
 
 
 def test_an_unresponsive_kdc_does_not_block_the_event_loop(
@@ -322,7 +353,7 @@ def test_an_unresponsive_kdc_does_not_block_the_event_loop(
 
         turns, event = asyncio.run(wait())
     with pytest.raises(MetastoreUnavailableError, match="KDC did not answer within"):
-        findings(event)
+        findings_in(event)
     assert turns > 10
 
 
@@ -343,7 +374,7 @@ def test_thirty_unresponsive_metastores_do_not_delay_the_poll_of_a_healthy_one(
                 for number in range(30)
             ]
             await asyncio.sleep(0.5)  # they have begun
-            healthy = _first(CompactionNeededTrigger(table=str(table.ref), delta_count=1))
+            healthy = _first(_trigger(table, {"delta_count": 1}))
             # The default time-out of a call is 120 s.
             found = await asyncio.wait_for(healthy, timeout=60)
             other = await asyncio.wait_for(asyncio.to_thread(lambda: "done"), timeout=60)
@@ -352,7 +383,8 @@ def test_thirty_unresponsive_metastores_do_not_delay_the_poll_of_a_healthy_one(
             await asyncio.gather(*silent)
             return found
 
-        assert findings(asyncio.run(wait()))[0]["delta_count"] == 1
+        ((finding,), _) = findings_in(asyncio.run(wait()))
+        assert finding["delta_count"] == 1
 
 
 def test_slow_polls_of_one_metastore_do_not_delay_polls_of_other_metastores() -> None:

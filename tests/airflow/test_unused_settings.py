@@ -16,7 +16,7 @@ from tests.support.airflow_support import run_task
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections
 
 
 def _target(connections: Connections, host: str = "yarn", **extra: object) -> SparkTarget:
@@ -58,15 +58,16 @@ def test_a_queue_of_workers_is_not_taken_for_a_queue_of_yarn(connections: Connec
     assert unused_settings(_target(connections, host="local[1]"), _given(), "etl") == []
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_task_with_a_queue_of_workers_says_so_in_its_log(
-    spark: FakeSpark, connections: Connections, caplog: pytest.LogCaptureFixture
+    connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     connections.add("cluster", "spark", host="yarn")
-    given = {"spark_conn_id": "cluster", "spark_bin_dir": str(spark.bin_dir)}
-    run_task(HiveAcidDeleteOperator(task_id="t", table="db.t", where="a = 1", **given, queue="etl"))
+    given = {"table": "db.t", "where": "a = 1", "spark_conn_id": "cluster"}
+    run_task(HiveAcidDeleteOperator(task_id="t", **given, queue="etl"))
     assert "set yarn_queue" in caplog.text
     caplog.clear()
-    run_task(HiveAcidDeleteOperator(task_id="t", table="db.t", where="a = 1", **given))
+    run_task(HiveAcidDeleteOperator(task_id="t", **given))
     assert "queue" not in caplog.text
 
 

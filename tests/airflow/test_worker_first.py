@@ -30,10 +30,9 @@ from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance import (
-    clean_table,
+    clean_tables,
+    compaction_facts,
     compaction_planner,
-    tables_planner,
-    window,
     without_spark,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -62,6 +61,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
     from tests.support.airflow_support import Connections, FakeSpark
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 Make: TypeAlias = Callable[..., "WorkerFirstOperator"]
 _REF = TableRef("d", "t")
@@ -108,32 +109,24 @@ def _there(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
 
 
-def _compact(spark: FakeSpark, **given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
-    return HiveAcidCompactOperator(
-        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _compact(**given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
+    return HiveAcidCompactOperator(task_id="task", table="d.t", **given)
 
 
-def _clean(spark: FakeSpark, **given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
-    return HiveAcidCleanOperator(
-        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _clean(**given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
+    return HiveAcidCleanOperator(task_id="task", table="d.t", **given)
 
 
-def _clean_tables(spark: FakeSpark, **given: Any) -> HiveAcidCleanTablesOperator:  # noqa: ANN401
-    return HiveAcidCleanTablesOperator(
-        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _clean_tables(**given: Any) -> HiveAcidCleanTablesOperator:  # noqa: ANN401
+    return HiveAcidCleanTablesOperator(task_id="task", tables="d.*", **given)
 
 
-def _compact_tables(spark: FakeSpark, **given: Any) -> HiveAcidCompactTablesOperator:  # noqa: ANN401
-    return HiveAcidCompactTablesOperator(
-        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _compact_tables(**given: Any) -> HiveAcidCompactTablesOperator:  # noqa: ANN401
+    return HiveAcidCompactTablesOperator(task_id="task", tables="d.*", **given)
 
 
 def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpark) -> None:
-    task = _compact(spark, outlets=[Asset("a")])
+    task = _compact(outlets=[Asset("a")])
     result = run_task(task)
     assert spark.calls == []
     assert result["status"] == "nothing_to_do"
@@ -145,17 +138,17 @@ def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpa
 
 
 def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
-    run_task(_compact(spark, delta_count="{{ 2 }}", on_worker="{{ true }}"))
+    run_task(_compact(delta_count="{{ 2 }}", on_worker="{{ true }}"))
     assert len(spark.calls) == 1
 
 
 def test_a_request_of_another_client_makes_the_table_due(
     spark: FakeSpark, client: FakeClient
 ) -> None:
-    run_task(_compact(spark))
+    run_task(_compact())
     assert spark.calls == []
     client.request_compaction(_REF, None, CompactionType.MAJOR)
-    run_task(_compact(spark))
+    run_task(_compact())
     assert len(spark.calls) == 1
 
 
@@ -163,21 +156,21 @@ def test_a_request_of_another_client_makes_the_table_due(
 def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
     spark: FakeSpark, client: FakeClient, make: Make
 ) -> None:
-    result = run_task(make(spark, choice="queued", delta_count=1))
+    result = run_task(make(choice="queued", delta_count=1))
     assert (spark.calls, result["status"]) == ([], "nothing_to_do")
     client.request_compaction(_REF, None, CompactionType.MAJOR)
-    planned = run_task(make(spark, choice="queued", plan_only=True))
+    planned = run_task(make(choice="queued", plan_only=True))
     assert [one["kind"] for one in planned["details"]["compactions"]] == ["major"]
     assert spark.calls == []
-    run_task(make(spark, choice="queued"))
+    run_task(make(choice="queued"))
     assert len(spark.calls) == 1
 
 
 def test_an_empty_queue_needs_no_files_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "list_table", None)
-    assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
+    monkeypatch.setattr(compaction_facts, "list_table", None)
+    assert run_task(_compact_tables(choice="queued"))["status"] == "nothing_to_do"
     assert spark.calls == []
 
 
@@ -187,7 +180,7 @@ def test_a_worker_of_the_queue_starts_no_spark_on_hive_3(
     client.server.generation = MetastoreGeneration.V3
     for make in (_compact, _compact_tables):
         with pytest.raises(MetastoreVersionError, match="only Hive's own workers"):
-            run_task(make(spark, choice="queued"))
+            run_task(make(choice="queued"))
     assert spark.calls == []
 
 
@@ -206,8 +199,8 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
     def run_at(hour: int) -> dict[str, Any]:
         now_s = (begin + timedelta(hours=hour, minutes=-1)).timestamp()
         with monkeypatch.context() as patch:
-            patch.setattr(window, "time", SimpleNamespace(time=lambda: now_s))
-            task = _compact_tables(spark, delta_count=2, until="{{ '05:00' }} Europe/Zurich")
+            patch.setattr(compaction_planner, "time", SimpleNamespace(time=lambda: now_s))
+            task = _compact_tables(delta_count=2, until="{{ '05:00' }} Europe/Zurich")
             return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
 
     run_at(3)
@@ -223,12 +216,12 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
 def test_after_the_window_no_spark_starts_even_if_a_driver_would_plan(spark: FakeSpark) -> None:
     begin = datetime(2020, 1, 1, tzinfo=UTC)
     for given in ({"on_worker": False}, {"env_vars": {"A": "b"}}, {"choice": "major"}):
-        result = run_task(_compact_tables(spark, until="05:00 UTC", **given), _of_night(begin))
+        result = run_task(_compact_tables(until="05:00 UTC", **given), _of_night(begin))
         assert result["details"]["window_ended"] is True
     assert spark.calls == []
 
 
-def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> None:
+def test_the_job_of_the_driver_knows_the_end_of_the_window() -> None:
     begin = datetime(2026, 11, 27, 0, tzinfo=UTC)
     moments = {
         "05:00 Europe/Zurich": datetime(2026, 11, 27, 4, tzinfo=UTC),
@@ -236,7 +229,7 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> 
         "": None,
     }
     for until, end in moments.items():
-        task = _compact_tables(spark, until=until, plan_only=True)
+        task = _compact_tables(until=until, plan_only=True)
         context = {**_of_night(begin), "macros": SimpleNamespace(timedelta=timedelta)}
         run_task(task, context)
         assert task.build_job().until_s == (None if end is None else end.timestamp())
@@ -245,13 +238,13 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> 
 def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "plan_table", None)
-    run_task(_compact(spark, choice="minor"))
+    monkeypatch.setattr(without_spark, "plan_tables", None)
+    run_task(_compact(choice="minor"))
     assert len(spark.calls) == 1
 
 
 def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark) -> None:
-    result = run_task(_compact(spark, choice="major", plan_only=True))
+    result = run_task(_compact(choice="major", plan_only=True))
     assert spark.calls == []
     assert result["status"] == "planned"
     assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
@@ -260,18 +253,18 @@ def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark)
 def test_a_compaction_of_many_tables_starts_spark_only_if_a_partition_is_due(
     spark: FakeSpark,
 ) -> None:
-    result = run_task(_compact_tables(spark))
+    result = run_task(_compact_tables())
     assert spark.calls == []
     assert (result["status"], result["kind"]) == ("nothing_to_do", "compact_tables")
     assert (result["details"]["tables"], result["details"]["partitions"]) == (1, 1)
-    run_task(_compact_tables(spark, delta_count=2))
+    run_task(_compact_tables(delta_count=2))
     assert len(spark.calls) == 1
-    run_task(_compact_tables(spark, choice="major"))
+    run_task(_compact_tables(choice="major"))
     assert len(spark.calls) == 2
 
 
 def test_the_worker_plans_the_compaction_of_many_tables(spark: FakeSpark) -> None:
-    result = run_task(_compact_tables(spark, delta_count=2, plan_only=True))
+    result = run_task(_compact_tables(delta_count=2, plan_only=True))
     assert spark.calls == []
     assert result["status"] == "planned"
     assert [(one["table"], one["kind"]) for one in result["details"]["compactions"]] == [
@@ -285,35 +278,33 @@ def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
     def refuse(*_: object) -> None:
         raise MetastoreCallError(method="get_partitions", reason="busy")
 
-    monkeypatch.setattr(tables_planner, "partitions_of", refuse)
+    monkeypatch.setattr(compaction_planner, "partitions_of", refuse)
     with pytest.raises(PartitionsFailedError, match="busy"):
-        run_task(_compact_tables(spark, plan_only=True, on_worker=True))
+        run_task(_compact_tables(plan_only=True, on_worker=True))
     assert spark.calls == []
-    run_task(_compact_tables(spark))
+    run_task(_compact_tables())
     assert len(spark.calls) == 1
 
 
-def test_the_worker_ends_the_queue_entries_of_dead_workers(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_ends_the_queue_entries_of_dead_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[object] = []
 
     def end(_: object, ref: object) -> list[Any]:
         ended.append(ref)
         return []
 
-    monkeypatch.setattr(compaction_planner, "end_dead_entries", end)
-    run_task(_compact(spark, plan_only=True))
+    monkeypatch.setattr(compaction_facts, "end_dead_entries", end)
+    run_task(_compact(plan_only=True))
     assert ended == []
-    run_task(_compact(spark))
+    run_task(_compact())
     assert ended == [_REF]
 
 
 def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -> None:
     _put_base(root)
-    planned = run_task(_clean(spark, plan_only=True))
+    planned = run_task(_clean(plan_only=True))
     assert len(_there(root)) == 3
-    result = run_task(_clean(spark))
+    result = run_task(_clean())
     assert spark.calls == []
     assert _there(root) == ["base_0000002"]
     assert (planned["status"], result["status"]) == ("planned", "committed")
@@ -324,7 +315,7 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
             "delta_0000002_0000002_0000",
         ]
         assert (one["kind"], one["files"], one["size_bytes"]) == ("clean", 2, 8)
-    again = run_task(_clean(spark))
+    again = run_task(_clean())
     assert again["status"] == "nothing_to_do"
 
 
@@ -334,7 +325,7 @@ def test_the_worker_lists_unknown_files_of_a_table(
 ) -> None:
     (root / "delta_0000002_0000002_0000" / "notes.txt").write_text("words")
     log = TaskLog.of_tasks(monkeypatch)
-    result = run_task(_clean(spark, remove_unknown_after="1 day"))
+    result = run_task(_clean(remove_unknown_after="1 day"))
     assert (spark.calls, result["status"]) == ([], "nothing_to_do")
     (outcome,) = result["details"]["cleanings"]
     (one,) = outcome["unknown"]["largest"]
@@ -348,9 +339,9 @@ def test_the_worker_cleans_many_tables_without_spark(
 ) -> None:
     _put_base(root)
     log = TaskLog.of_tasks(monkeypatch)
-    planned = run_task(_clean_tables(spark, plan_only=True))
+    planned = run_task(_clean_tables(plan_only=True))
     assert len(_there(root)) == 3
-    result = run_task(_clean_tables(spark))
+    result = run_task(_clean_tables())
     assert spark.calls == []
     assert _there(root) == ["base_0000002"]
     assert (planned["status"], result["status"]) == ("planned", "committed")
@@ -358,7 +349,7 @@ def test_the_worker_cleans_many_tables_without_spark(
         assert (one["kind"], one["files"], one["size_bytes"]) == ("clean_tables", 2, 8)
         assert [found["table"] for found in one["details"]["cleanings"]] == ["d.t"]
     assert any(line.startswith("1 tables with 1 partitions: 2 directories") for line in log.lines)
-    assert run_task(_clean_tables(spark))["status"] == "nothing_to_do"
+    assert run_task(_clean_tables())["status"] == "nothing_to_do"
 
 
 def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
@@ -374,12 +365,12 @@ def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
         if location == bad.location:
             raise ConfigurationError("no HDFS client")
 
-    monkeypatch.setattr(clean_table, "check_writable", check)
+    monkeypatch.setattr(clean_tables, "check_writable", check)
     with pytest.raises(PartitionsFailedError, match=r"(?s)d\.bad: no HDFS client.*d\.t: removed 2"):
-        run_task(_clean_tables(spark, on_worker=True))
+        run_task(_clean_tables(on_worker=True))
     assert _there(root) == ["base_0000002"]
     assert spark.calls == []
-    run_task(_clean_tables(spark))
+    run_task(_clean_tables())
     assert len(spark.calls) == 1
 
 
@@ -400,10 +391,10 @@ def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
 ) -> None:
     _put_base(root)
-    run_task(make(spark, **given))
+    run_task(make(**given))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
-    run_task(make(spark, on_worker=True, **given))
+    run_task(make(on_worker=True, **given))
     assert len(spark.calls) == 1
 
 
@@ -412,16 +403,16 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
 ) -> None:
     _put_base(root)
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    run_task(_clean(spark, result_dir=f"file:{tmp_path}/results"))
+    run_task(_clean(result_dir=f"file:{tmp_path}/results"))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
     connections.remove("spark_default")
-    assert run_task(_clean(spark, on_worker=True))["status"] == "committed"
+    assert run_task(_clean(on_worker=True))["status"] == "committed"
 
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_with_on_worker_false_spark_does_everything(spark: FakeSpark, make: Make) -> None:
-    run_task(make(spark, on_worker=False))
+    run_task(make(on_worker=False))
     assert len(spark.calls) == 1
 
 
@@ -430,13 +421,13 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
     spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
-    run_task(make(spark))
+    run_task(make())
     assert len(spark.calls) == 1
 
 
 @pytest.mark.parametrize(
     ("make", "where", "name"),
-    [(_compact, compaction_planner, "list_table"), (_clean, clean_table, "check_writable")],
+    [(_compact, compaction_facts, "list_table"), (_clean, clean_tables, "check_writable")],
 )
 @pytest.mark.parametrize(
     "error",
@@ -458,36 +449,32 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 
     monkeypatch.setattr(where, name, refuse)
     with pytest.raises(type(error)):
-        run_task(make(spark, on_worker=True))
+        run_task(make(on_worker=True))
     assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(make(spark))
+    run_task(make())
     assert len(spark.calls) == 1
     assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
 
 
 @pytest.mark.parametrize(
     ("make", "given", "name"),
-    [(_compact, {"plan_only": True}, "plan_table"), (_clean, {}, "clean_table")],
+    [(_compact, {"plan_only": True}, "plan_tables"), (_clean, {}, "clean_tables")],
 )
 def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
-    spark: FakeSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Make,
-    given: dict[str, Any],
-    name: str,
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, given: dict[str, Any], name: str
 ) -> None:
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
 
     monkeypatch.setattr(without_spark, name, refuse)
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(make(spark, **given))
+    run_task(make(**given))
     assert len(spark.calls) == 1
     assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
 
 
-@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_table"), (_clean, "clean_table")])
+@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_tables"), (_clean, "clean_tables")])
 def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, name: str
 ) -> None:
@@ -496,7 +483,7 @@ def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
 
     monkeypatch.setattr(without_spark, name, refuse)
     with pytest.raises(PartitionsFailedError):
-        run_task(make(spark, on_worker=True, plan_only=True))
+        run_task(make(on_worker=True, plan_only=True))
     assert spark.calls == []
 
 
@@ -532,8 +519,8 @@ def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
 
-    monkeypatch.setattr(without_spark, "plan_table", refuse)
-    run_task(_compact(spark, on_worker=on_worker))
+    monkeypatch.setattr(without_spark, "plan_tables", refuse)
+    run_task(_compact(on_worker=on_worker))
     assert len(spark.calls) == 1
     assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
 
@@ -544,10 +531,10 @@ def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_stor
     def refuse(*_: object) -> None:
         raise UnsupportedTableError(table="d.t", detail="it is on abfss://")
 
-    monkeypatch.setattr(clean_table, "check_publishable", refuse)
+    monkeypatch.setattr(clean_tables, "check_publishable", refuse)
     with pytest.raises(UnsupportedTableError):
-        run_task(_clean(spark, on_worker=True))
-    run_task(_clean(spark))
+        run_task(_clean(on_worker=True))
+    run_task(_clean())
     assert len(spark.calls) == 1
 
 
@@ -563,13 +550,13 @@ def test_an_error_of_the_metastore_on_the_worker_says_how_to_let_spark_do_the_wo
 
     monkeypatch.setattr(HiveAcidHook, "metastore", refuse)
     with pytest.raises(kind) as caught:
-        run_task(make(spark))
+        run_task(make())
     assert spark.calls == []
     (note,) = caught.value.__notes__
     assert "connection 'hive_acid_default'" in note
     assert note.endswith("set check_before_submit=False in section [hiveacid]")
     with pytest.raises(kind) as caught:
-        run_task(make(spark, on_worker=True))
+        run_task(make(on_worker=True))
     assert caught.value.__notes__[0].endswith("and remove the argument on_worker")
 
 
@@ -579,7 +566,7 @@ def test_a_missing_table_fails_the_task_without_spark(
 ) -> None:
     client.drop_table(_REF)
     with pytest.raises(TableNotFoundError):
-        run_task(make(spark))
+        run_task(make())
     assert spark.calls == []
 
 
@@ -589,7 +576,7 @@ def test_a_driver_that_an_earlier_try_left_is_resumed(
 ) -> None:
     _put_base(root)
     store = StateStore({ATTEMPT_KEY: "earlier"})
-    run_task(make(spark, on_worker=True), context_of(task_state_store=store))
+    run_task(make(on_worker=True), context_of(task_state_store=store))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -600,7 +587,7 @@ def test_a_task_that_its_trigger_has_woken_reads_its_drivers_result(
 ) -> None:
     _put_base(root)
     monkeypatch.setattr(Progress, "is_woken", True)
-    run_task(make(spark, on_worker=True))
+    run_task(make(on_worker=True))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -624,20 +611,20 @@ def test_a_trigger_has_woken_the_task_until_a_job_reads_the_event() -> None:
 
 
 def test_the_workers_result_is_logged_counted_and_timed(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
     counted: list[tuple[JobResult, float]] = []
     monkeypatch.setattr(spark_app, "count_job", lambda *given: counted.append(given))
-    real = clean_table.with_past
+    real = clean_tables.with_past
 
     def slow(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         time.sleep(0.01)
         return real(*given, **more)
 
-    monkeypatch.setattr(clean_table, "with_past", slow)
+    monkeypatch.setattr(clean_tables, "with_past", slow)
     log = TaskLog.of_tasks(monkeypatch)
-    result = run_task(_clean(spark))
+    result = run_task(_clean())
     assert "the worker did this job without Spark" in log.lines
     ((one, took_s),) = counted
     assert one.kind == "clean"
@@ -645,11 +632,9 @@ def test_the_workers_result_is_logged_counted_and_timed(
     assert any("delta_0000001_0000001_0000" in line for line in log.lines)
 
 
-def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
-    spark: FakeSpark, client: FakeClient
-) -> None:
+def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(client: FakeClient) -> None:
     def policy(**given: Any) -> str:  # noqa: ANN401
-        result = run_task(_compact(spark, plan_only=True, **given))
+        result = run_task(_compact(plan_only=True, **given))
         return str(result["details"]["conflict_policy"])
 
     assert policy(conflict_policy="strict") == "strict"
@@ -659,12 +644,12 @@ def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
 
 
 def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
-    spark: FakeSpark, connections: Connections
+    connections: Connections,
 ) -> None:
     extra = {"uris": "thrift://no-server:1", "conflict_policy": "strict"}
     connections.remove("hive_acid_default")
     connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
-    result = run_task(_compact(spark))
+    result = run_task(_compact())
     assert result["details"]["conflict_policy"] == "strict"
 
 
@@ -674,32 +659,32 @@ def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, 
     for clears in range(3):
         context = context_of(task_state_store=store)
         context["ti"].max_tries = clears
-        run_task(make(spark), context)
+        run_task(make(), context)
         assert store[DELIVERED_KEY]["generation"] == clears
     assert spark.calls == []
 
 
 def test_the_worker_warns_about_settings_of_the_metastore(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(without_spark, "preflight", lambda _: ["the initiator is off"])
-    run_task(_compact(spark))
-    run_task(_clean(spark))
+    run_task(_compact())
+    run_task(_clean())
     assert caplog.messages.count("the initiator is off") == 2
 
 
 def test_a_killed_cleaning_stops_at_its_next_step(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
-    task = _clean(spark)
-    real = clean_table.with_past
+    task = _clean()
+    real = clean_tables.with_past
 
     def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         task.on_kill()
         return real(*given, **more)
 
-    monkeypatch.setattr(clean_table, "with_past", killed)
+    monkeypatch.setattr(clean_tables, "with_past", killed)
     with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
@@ -709,7 +694,7 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
     spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
-    task = _clean_tables(spark)
+    task = _clean_tables()
     preflight = without_spark.preflight
 
     def killed(client: FakeClient) -> Any:  # noqa: ANN401
@@ -724,15 +709,15 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
 
 
 def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = _clean(spark)
+    task = _clean()
 
     def killed(*_: object) -> None:
         task.on_kill()
         raise PartitionsFailedError(table="d.t", failed={"a=1": "killed"}, of=2, done={})
 
-    monkeypatch.setattr(without_spark, "clean_table", killed)
+    monkeypatch.setattr(without_spark, "clean_tables", killed)
     log = TaskLog.of_tasks(monkeypatch)
     with pytest.raises(PartitionsFailedError):
         run_task(task)
@@ -740,11 +725,9 @@ def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])
-def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(
-    spark: FakeSpark, make: Make
-) -> None:
+def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(make: Make) -> None:
     with pytest.raises(ConfigurationError, match="on_worker must be true or false"):
-        make(spark, on_worker="sometimes")
+        make(on_worker="sometimes")
 
 
 def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_escaped(

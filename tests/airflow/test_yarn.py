@@ -6,7 +6,6 @@ What must hold at exact borders is in test_yarn_tracking.py, with a resource man
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from tests.support.airflow_support import (
     StateStore,
     TaskLog,
     Warehouse,
+    beside,
     context_of,
     killed_when,
     napping,
@@ -39,10 +39,10 @@ from tests.support.short_jvms import ENVIRONMENT
 from tests.support.yarn_tasks import (
     SPARK,
     environment_in,
+    ids_of,
     insert,
     kill_containers,
     lost_when,
-    rows_of,
     small,
     wait_for_lock,
     wait_until,
@@ -103,15 +103,6 @@ def warehouse(
         assert client.show_locks() == ()
 
 
-@pytest.fixture
-def table(warehouse: Warehouse) -> TableInfo:
-    return warehouse.table("t")
-
-
-def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
-    return [row["id"] for row in rows_of(warehouse.client, table)]
-
-
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 @pytest.mark.long_cases("client")
 def test_an_insert_runs_on_yarn_for_a_table_on_hdfs(
@@ -124,7 +115,7 @@ def test_an_insert_runs_on_yarn_for_a_table_on_hdfs(
         context_of("insert", task_state_store=store),
     )
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
     (app,) = [app for app in yarn.applications() if app["id"] == done["spark_app_id"]]
     assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED")
 
@@ -151,7 +142,7 @@ def test_killing_a_retry_after_a_lost_worker_ends_the_driver_of_the_first_try(
     )
     assert len(yarn.applications()) == before
     assert yarn.wait_for("KILLED")["id"] == app["id"]
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 @pytest.mark.clusters
@@ -177,7 +168,7 @@ def test_an_application_that_waits_in_a_queue_is_reported_and_killed_after_the_l
     killed = insert(table.ref, "cluster", 1, yarn_queue=NARROW_QUEUE)
     killed_when(killed, context_of("insert"), lambda: yarn.wait_for("ACCEPTED"))
     assert yarn.wait_for("KILLED")["id"] > first["id"]
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
 
 
 @pytest.mark.clusters
@@ -194,7 +185,7 @@ def test_the_retry_finds_its_commit_even_if_yarn_has_forgotten_the_application(
         insert(table.ref, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
     )
     assert (again["status"], again["rows"]) == ("already_done", done["rows"])
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 @pytest.mark.clusters
@@ -218,7 +209,7 @@ def test_yarn_does_not_restart_a_driver_that_died(
         insert(table.ref, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
     )
     assert again["status"] == "committed"
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 @pytest.mark.clusters
@@ -237,13 +228,8 @@ def test_the_tasks_log_has_each_line_of_the_driver_while_the_driver_runs(
         wait_until(lambda: "number 0" in log.lines)
         states.append(yarn.applications()[-1]["state"])
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        with pytest.raises(JobFailedError, match="no more numbers"):
-            run_task(task, context_of("count", task_state_store=StateStore()))
-    finally:
-        watcher.join()
+    with beside(watch), pytest.raises(JobFailedError, match="no more numbers"):
+        run_task(task, context_of("count", task_state_store=StateStore()))
     assert states == ["RUNNING"]
     assert [line for line in log.lines if line.startswith("number ")] == [
         f"number {number}" for number in range(10)
@@ -270,16 +256,12 @@ def test_after_the_kill_of_an_executor_each_row_is_written_once(
         killed.append(kill_containers(yarn, app, driver=False))
 
     task = insert(table.ref, mode, 1, 2, 3, source={"query": napping(8)})
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with beside(kill):
         done = run_task(task, context_of("insert", task_state_store=StateStore()))
-    finally:
-        killer.join()
     assert killed[0] > 0
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
     assert names == [done["spark_app_id"]]
-    assert _rows(warehouse, table) == [1, 2, 3]
+    assert ids_of(warehouse.client, table) == [1, 2, 3]
 
 
 @pytest.mark.clusters
@@ -296,18 +278,13 @@ def test_the_retry_after_a_killed_driver_applies_the_change_once(
         wait_for_lock(warehouse.client, table.ref)
         assert kill_containers(yarn, yarn.applications()[-1]["id"], driver=True) > 0
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        with pytest.raises(JobFailedError) as caught:
-            run_task(task(), context_of("insert", task_state_store=store))
-    finally:
-        killer.join()
+    with beside(kill), pytest.raises(JobFailedError) as caught:
+        run_task(task(), context_of("insert", task_state_store=store))
     assert "left no result" in str(caught.value)
     assert yarn.applications()[-1]["finalStatus"] == "FAILED"
     done = run_task(task(), context_of("insert", try_number=2, task_state_store=store))
     assert done["status"] == "committed"
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 @pytest.mark.clusters
@@ -346,11 +323,11 @@ def test_killing_a_retry_ends_an_earlier_driver_that_runs_a_later_statement(
     assert yarn.get(f"apps/{second}")["app"]["state"] == "KILLED"
     assert yarn.wait_for("KILLED")["id"] != second
     assert len(yarn.applications()) == before + 3
-    assert _rows(warehouse, table) == []
+    assert ids_of(warehouse.client, table) == []
     context = context_of("script", try_number=3, task_state_store=store)
     done = run_task(task(), context)["statements"]
     assert [one["status"] for one in done][-1] == "committed"
-    assert _rows(warehouse, table) == [7]
+    assert ids_of(warehouse.client, table) == [7]
 
 
 @pytest.mark.clusters
@@ -373,7 +350,7 @@ def test_nodes_get_python_libraries_from_the_archive_of_the_spark_environment_co
         context_of("insert", task_state_store=StateStore()),
     )
     assert done["status"] == "committed"
-    assert _rows(warehouse, table) == [1]
+    assert ids_of(warehouse.client, table) == [1]
 
 
 # ---- where else tables lie -----------------------------------------------------------------------
@@ -393,7 +370,7 @@ def _lives(warehouse: Warehouse, mode: str, **conf: str) -> None:
     )
     done = run_task(delete, context_of("delete", task_state_store=StateStore()))
     assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
-    assert _rows(warehouse, table) == [1, 3]
+    assert ids_of(warehouse.client, table) == [1, 3]
 
 
 @pytest.mark.clusters

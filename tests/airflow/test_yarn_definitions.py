@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
+pytestmark = pytest.mark.usefixtures("on_yarn")
+
 _QUESTION, _DEFINITION = "SHOW LOCKS", "DROP TABLE demo.old"
 
 
@@ -46,9 +48,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     return happens
 
 
-def _script(first: str, spark: FakeSpark) -> HiveAcidSqlOperator:
+def _script(first: str) -> HiveAcidSqlOperator:
     sql = f"{first}; DELETE FROM demo.flights WHERE id = 1"
-    return HiveAcidSqlOperator(task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir))
+    return HiveAcidSqlOperator(task_id="task", sql=sql)
 
 
 def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
@@ -60,7 +62,7 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
-        run_task(_script(first, spark), context_of(task_state_store=store))
+        run_task(_script(first), context_of(task_state_store=store))
     store.delete("hiveacid_statement_1")
     if not noted:
         store.delete("spark_job_id")
@@ -72,7 +74,6 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark,
@@ -82,7 +83,7 @@ def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     noted: bool,
 ) -> None:
     store = _left(_QUESTION, spark, yarn, noted=noted)
-    task = _script(_QUESTION, spark)
+    task = _script(_QUESTION)
     killed_before: list[list[str]] = []
     meanwhile += [lambda: killed_before.append(list(yarn.killed)), task.on_kill]
     with pytest.raises(JobFailedError, match="the task was killed"):
@@ -93,7 +94,6 @@ def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     assert spark.calls == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
@@ -101,13 +101,12 @@ def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     yarn.states = [dict(RUNNING)]
     meanwhile.append(lambda: setattr(yarn, "app", dict(FAILED)))
     with pytest.raises(JobFailedError):  # which is found again, and fails
-        run_task(_script(_QUESTION, spark), context_of(try_number=2, task_state_store=store))
+        run_task(_script(_QUESTION), context_of(try_number=2, task_state_store=store))
     assert yarn.killed == []
     assert set(yarn.asked) == {APP}
     assert spark.calls == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_definition_runs_only_after_the_driver_of_an_earlier_try_was_killed(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]], noted: bool
@@ -121,14 +120,14 @@ def test_a_definition_runs_only_after_the_driver_of_an_earlier_try_was_killed(
 
     meanwhile.append(stands)
     context = context_of(try_number=2, task_state_store=store)
-    done = run_task(_script(_DEFINITION, spark), context)
+    done = run_task(_script(_DEFINITION), context)
     assert stood == [([APP], {"state": "KILLED", "finalStatus": "KILLED"})]
     assert [one["status"] for one in done["statements"]] == ["committed", "committed"]
     assert len(spark.calls) == 1
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn", "aborted")
+@pytest.mark.usefixtures("aborted")
 def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
@@ -137,14 +136,13 @@ def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
     done: list[int] = []
     meanwhile.append(lambda: done.append(1))
     context = context_of(try_number=2, task_state_store=store)
-    killed_once(_script(_DEFINITION, spark), context, lambda: bool(yarn.killed))
+    killed_once(_script(_DEFINITION), context, lambda: bool(yarn.killed))
     assert len(yarn.killed) > 1
     assert set(yarn.killed) == {APP}
     assert done == []
     assert store[ATTEMPT_KEY]
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )
@@ -163,7 +161,7 @@ def test_no_definition_runs_while_the_driver_of_an_earlier_try_may_run(
     yarn.page = (page, "")
     monkeypatch.setattr(HiveAcidSqlOperator, "_bounds", lambda _: Bounds(silence_s=0, refusal_s=0))
     with pytest.raises(error):
-        run_task(_script(_DEFINITION, spark), context_of(try_number=2, task_state_store=store))
+        run_task(_script(_DEFINITION), context_of(try_number=2, task_state_store=store))
     assert done == []
     assert dict(store) == before
 

@@ -120,11 +120,7 @@ def _context(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
-    yarn: MiniYarn,
-    client: MetastoreClient,
-    table: TableInfo,
-    keytab: dict[str, str],
-    mode: str,
+    yarn: MiniYarn, client: MetastoreClient, table: TableInfo, keytab: dict[str, str], mode: str
 ) -> None:
     """Rows by an executor's Python, a MERGE, a compaction, cleaning; each a driver of its own."""
     query = "SELECT id, 'first' AS name FROM source DISTRIBUTE BY id"

@@ -34,7 +34,7 @@ def test_a_task_that_is_killed_just_before_spark_submit_submits_nothing(
 ) -> None:
     """A signal's handler returns to where the task was, which is just before `spark-submit`."""
     connect_yarn(on_yarn, yarn, mode)
-    task = deletion(spark)
+    task = deletion()
     monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task, context_of(task_state_store=StateStore()))
@@ -55,7 +55,7 @@ def test_an_application_whose_id_cannot_be_noted_is_killed(
 
     yarn.app = dict(RUNNING)
     with pytest.raises(OSError, match="409"):
-        run_task(deletion(spark, deferrable=deferrable), context_of(task_state_store=Refusing()))
+        run_task(deletion(deferrable=deferrable), context_of(task_state_store=Refusing()))
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]
 
@@ -75,7 +75,7 @@ def test_a_kill_finds_a_queued_application_by_its_tag_before_its_id_is_known(
         yarn.tagged = {APP: tag_of(spark.calls[-1]["spec"]["attempt"])}
         return True
 
-    killed_once(deletion(spark), context_of(task_state_store=StateStore()), submitted)
+    killed_once(deletion(), context_of(task_state_store=StateStore()), submitted)
     assert yarn.killed == [APP]
     assert [tag_of(attempt) for attempt in aborted] == list(yarn.tagged.values())
     processes = json.loads((spark.directory / "hanging.json").read_text())
@@ -84,7 +84,7 @@ def test_a_kill_finds_a_queued_application_by_its_tag_before_its_id_is_known(
 
 @pytest.mark.usefixtures("on_yarn", "aborted")
 def test_an_unresponsive_resource_manager_does_not_delay_a_killed_task(
-    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
     silent = threading.Event()
@@ -92,7 +92,7 @@ def test_an_unresponsive_resource_manager_does_not_delay_a_killed_task(
     def never(*_: object, **__: object) -> None:
         silent.wait(120)
 
-    task = deletion(spark)
+    task = deletion()
     context = context_of(task_state_store=StateStore())
 
     def followed() -> bool:
@@ -121,6 +121,6 @@ def test_a_kill_ends_spark_submit_even_if_the_yarn_command_is_missing(
     monkeypatch.setattr(shutil, "which", without_yarn)
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"
-    killed_once(deletion(spark), context_of(), hanging.exists)
+    killed_once(deletion(), context_of(), hanging.exists)
     processes = json.loads(hanging.read_text())
     until(lambda: not any(map(is_running, processes.values())))

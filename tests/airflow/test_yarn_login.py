@@ -24,7 +24,7 @@ from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, 
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager, realm_of
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
-from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.pretended_yarn import RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
@@ -266,25 +266,15 @@ def connected(
     monkeypatch.setitem(sys.modules, "requests_kerberos", None)  # nobody needs it
     extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.web}
     connections.add("spark_default", "spark", host="yarn", extra=extra)
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{tmp_path}/results"},
-    )
+    connections.metastore(result_dir=f"file:{tmp_path}/results")
     spark.tell(says=f"Submitted application {_APP}")
     yarn.states = [dict(RUNNING)]
     yarn.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
     return extra
 
 
-def _run(spark: FakeSpark, **arguments: Any) -> None:  # noqa: ANN401
-    task = HiveAcidDeleteOperator(
-        task_id="task",
-        table="demo.flights",
-        where="id = 1",
-        spark_bin_dir=str(spark.bin_dir),
-        **arguments,
-    )
+def _run(**arguments: Any) -> None:  # noqa: ANN401
+    task = HiveAcidDeleteOperator(task_id="task", table="demo.flights", where="id = 1", **arguments)
     done = run_task(task, context_of(task_state_store=StateStore()))
     assert done["status"] == "committed"
 
@@ -293,17 +283,17 @@ def _given(found: list[dict[str, Any]]) -> set[tuple[str | None, ...]]:
     return {(of["client"], of["keytab"], of["cache"]) for of in found}
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("connected", "spark")
 def test_requests_to_yarn_use_the_keytab_of_the_operator(
-    spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
+    yarn: Pretended, logins: list[dict[str, Any]]
 ) -> None:
-    _run(spark, principal="etl@EXAMPLE.COM", keytab="/etl.keytab")
+    _run(principal="etl@EXAMPLE.COM", keytab="/etl.keytab")
     assert _given(logins) == {("etl@EXAMPLE.COM", "/etl.keytab", None)}
     assert _tickets(yarn)[-1] == "127.0.0.1"
 
 
+@pytest.mark.usefixtures("spark")
 def test_requests_to_yarn_use_the_keytab_of_the_spark_connection(
-    spark: FakeSpark,
     connected: dict[str, Any],
     connections: Connections,
     logins: list[dict[str, Any]],
@@ -315,28 +305,28 @@ def test_requests_to_yarn_use_the_keytab_of_the_spark_connection(
     keytab = base64.b64encode(b"a keytab").decode()
     extra = {**connected, "principal": "etl@EXAMPLE.COM", "keytab": keytab}
     connections.add("spark_default", "spark", host="yarn", extra=extra)
-    _run(spark)
+    _run()
     ((client, file, _),) = _given(logins)
     assert client == "etl@EXAMPLE.COM"
     assert Path(str(file)).read_bytes() == b"a keytab"
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("connected", "spark")
 def test_requests_to_yarn_use_the_tickets_in_the_environment_of_spark_submit(
-    spark: FakeSpark, logins: list[dict[str, Any]]
+    logins: list[dict[str, Any]],
 ) -> None:
-    _run(spark, env_vars={"KRB5CCNAME": "FILE:/c", "HADOOP_USER_NAME": "etl"})
+    _run(env_vars={"KRB5CCNAME": "FILE:/c", "HADOOP_USER_NAME": "etl"})
     assert _given(logins) == {(None, None, "FILE:/c")}
     logins.clear()
-    _run(spark, env_vars={"KRB5CCNAME": "FILE:/c", "KRB5_CLIENT_KTNAME": "/k"})
+    _run(env_vars={"KRB5CCNAME": "FILE:/c", "KRB5_CLIENT_KTNAME": "/k"})
     assert _given(logins) == {(None, "/k", None)}
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("connected", "spark")
 def test_yarn_rm_auth_takes_precedence_over_kerberos(
-    spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
+    yarn: Pretended, logins: list[dict[str, Any]]
 ) -> None:
     yarn.proof = None
-    _run(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2"))
+    _run(yarn_rm_auth=HTTPBasicAuth("etl", "hunter2"))
     assert logins == []
     assert all(login is not None and login.startswith("Basic ") for login in yarn.logins)

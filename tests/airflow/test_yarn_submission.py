@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def test_yarn_starts_a_driver_in_the_cluster_once_with_the_tag_of_its_attempt(
     spark: FakeSpark,
 ) -> None:
-    task = deletion(spark, conf={"spark.yarn.maxAppAttempts": "3", "spark.yarn.tags": "mine"})
+    task = deletion(conf={"spark.yarn.maxAppAttempts": "3", "spark.yarn.tags": "mine"})
     run_task(task, context_of(task_state_store=StateStore()))
     tag = tag_of(spark.calls[-1]["spec"]["attempt"])
     assert "spark.yarn.maxAppAttempts=1" in settings_of(spark)
@@ -47,17 +47,13 @@ def test_settings_that_the_spark_provider_adds_are_submitted_together_with_ours(
         "inject_parent_job_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.parentRunId": "run"},
     )
-    run_task(deletion(spark, openlineage_inject_parent_job_info=True), context_of())
+    run_task(deletion(openlineage_inject_parent_job_info=True), context_of())
     assert "spark.openlineage.parentRunId=run" in settings_of(spark)
     assert any(one.startswith("spark.yarn.tags=") for one in settings_of(spark))
 
 
 def test_a_driver_in_the_cluster_is_tracked_at_the_address_in_yarn_site(
-    spark: FakeSpark,
-    yarn: Pretended,
-    on_yarn: Connections,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    yarn: Pretended, on_yarn: Connections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "yarn-site.xml").write_text(
         "<configuration><property><name>yarn.resourcemanager.webapp.address</name>"
@@ -66,7 +62,7 @@ def test_a_driver_in_the_cluster_is_tracked_at_the_address_in_yarn_site(
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    run_task(deletion(spark), context_of(task_state_store=StateStore()))
+    run_task(deletion(), context_of(task_state_store=StateStore()))
     assert yarn.asked == [APP]
 
 
@@ -75,9 +71,9 @@ def test_a_driver_in_the_cluster_is_tracked_at_the_address_in_yarn_site(
     "owner", [{"env_vars": {"HADOOP_USER_NAME": "etl"}}, {"proxy_user": "etl"}]
 )
 def test_requests_to_yarn_name_the_owner_of_the_application(
-    spark: FakeSpark, yarn: Pretended, owner: dict[str, Any]
+    yarn: Pretended, owner: dict[str, Any]
 ) -> None:
-    run_task(deletion(spark, **owner), context_of(task_state_store=StateStore()))
+    run_task(deletion(**owner), context_of(task_state_store=StateStore()))
     assert yarn.requests
     assert all("user.name=etl" in one for one in yarn.requests)
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import FakeSpark
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
+pytestmark = pytest.mark.usefixtures("on_yarn")
+
 
 def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
     """Return the task state of a worker that died while its driver ran; clear the fake's calls."""
@@ -40,7 +42,7 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     assert set(store) == {
         "spark_job_id",
         RESULT_URI_KEY,
@@ -57,19 +59,17 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
 
 
 @pytest.mark.promise("A7")
-@pytest.mark.usefixtures("on_yarn")
 def test_a_retry_submits_the_job_again_if_yarn_no_longer_knows_the_application(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     store = _left(spark, yarn)
     yarn.states, yarn.app = [None], dict(SUCCEEDED)
-    done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_result(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -77,15 +77,14 @@ def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_resul
     spark.tell(answers=False)
     yarn.app = None
     with pytest.raises(ApplicationForgottenError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     assert store["spark_job_id"] == APP
     # Where it left its result before it was forgotten, that is the answer.
     spark.tell(answers=True)
-    done = run_task(deletion(spark), context_of("task", task_state_store=StateStore()))
+    done = run_task(deletion(), context_of("task", task_state_store=StateStore()))
     assert done["status"] == "committed"
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -93,12 +92,11 @@ def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     yarn.tagged = {"application_1_0007": tag_of(store[ATTEMPT_KEY])}
     yarn.app, yarn.states = dict(RUNNING), [dict(RUNNING), dict(RUNNING), dict(FAILED)]
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == "application_1_0007"
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_noted(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -113,23 +111,22 @@ def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_no
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+            run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
     yarn.tagged = {"application_1_0007": tag_of(spark.calls[-1]["spec"]["attempt"])}
     yarn.app, yarn.states = dict(SUCCEEDED), [dict(RUNNING)]
     yarn.app["state"] = "RUNNING"  # until its container is gone
     yarn.requests.clear()
-    done = run_task(deletion(spark), context_of(try_number=3, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=3, task_state_store=store))
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert set(yarn.asked) == {"application_1_0007"}
 
 
-def _script(spark: FakeSpark) -> HiveAcidSqlOperator:
+def _script() -> HiveAcidSqlOperator:
     return HiveAcidSqlOperator(
         task_id="task",
         sql="DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2",
-        spark_bin_dir=str(spark.bin_dir),
     )
 
 
@@ -149,14 +146,13 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(_script(spark), context_of(task_state_store=store))
+            run_task(_script(), context_of(task_state_store=store))
     assert store[ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]
     (spark.directory / "calls.jsonl").unlink()
     yarn.requests.clear()
     return store
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
     spark: FakeSpark, yarn: Pretended, noted: bool
@@ -175,7 +171,7 @@ def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ResourceManager, "end", counted)
-        done = run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+        done = run_task(_script(), context_of(try_number=2, task_state_store=store))
     assert [one["status"] for one in done["statements"]] == ["committed", "committed"]
     assert yarn.killed == [second]
     assert submitted == [0]
@@ -183,7 +179,7 @@ def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn", "aborted")
+@pytest.mark.usefixtures("aborted")
 @pytest.mark.parametrize("noted", [True, False])
 def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     spark: FakeSpark, yarn: Pretended, noted: bool
@@ -192,7 +188,7 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     yarn.tagged, yarn.app = {APP: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
     yarn.ends = False  # as when nobody heard the first order
     killed_once(
-        _script(spark),
+        _script(),
         context_of(try_number=2, task_state_store=store),
         lambda: bool(yarn.killed),
     )
@@ -202,7 +198,6 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     assert store[ATTEMPT_KEY]
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )
@@ -218,7 +213,7 @@ def test_nothing_is_submitted_while_the_driver_of_a_later_statement_may_run(
     yarn.page = (page, "")
     monkeypatch.setattr(HiveAcidSqlOperator, "_bounds", lambda _: Bounds(silence_s=0, refusal_s=0))
     with pytest.raises(error):
-        run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+        run_task(_script(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert dict(store) == before
 
@@ -277,7 +272,6 @@ def test_an_application_that_has_ended_is_not_killed(
     assert yarn.killed == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,20 +279,19 @@ def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     yarn.page = (503, "")
     monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
     with pytest.raises(ClusterUnavailableError):
-        run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == APP
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn")
 def test_killing_a_retry_kills_the_application_that_it_found(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
 ) -> None:
     store = _left(spark, yarn)
     yarn.app = dict(RUNNING)
     killed_once(
-        deletion(spark),
+        deletion(),
         context_of(try_number=2, task_state_store=store),
         lambda: len(yarn.requests) > 1,
     )
@@ -307,9 +300,7 @@ def test_killing_a_retry_kills_the_application_that_it_found(
     assert len(aborted) == 1
 
 
-def test_a_kill_uses_the_noted_application_id_if_the_tag_finds_nothing(
-    yarn: Pretended,
-) -> None:
+def test_a_kill_uses_the_noted_application_id_if_the_tag_finds_nothing(yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
     run = run_on_yarn(yarn, Clock())
     run.answer_for(APP, "hiveacid-0-a")

@@ -95,9 +95,7 @@ def test_an_outage_does_not_count_towards_the_time_limit_of_refusals(yarn: Prete
     assert clock.time > 425
 
 
-def test_alternating_refusals_and_outages_end_with_a_retryable_error(
-    yarn: Pretended,
-) -> None:
+def test_alternating_refusals_and_outages_end_with_a_retryable_error(yarn: Pretended) -> None:
     pages = ((503, ""), (403, ""))
     clock = _answering(yarn, lambda _: pages[len(yarn.requests) % 2])
     with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
@@ -172,7 +170,7 @@ def test_a_spark_submit_that_hangs_is_killed(
         tries += 1
         with pytest.raises(ApplicationNotStartedError, match="spark-submit waited"):
             run_task(
-                deletion(spark, start_timeout_s=f"{{{{ {timeout_s} }}}}"),
+                deletion(start_timeout_s=f"{{{{ {timeout_s} }}}}"),
                 context_of(task_state_store=StateStore()),
             )
         timeout_s *= 4

@@ -11,16 +11,20 @@ import pytest
 from tests.proofs.clusters import cells as files
 from tests.proofs.clusters.cells import (
     FAILED,
+    LOGINS,
     NOT_RUN,
     RAN,
+    SPARKS,
     Cell,
+    Place,
     drop_others,
     keep,
     overview,
+    overview_of,
     page_of,
     read,
 )
-from tests.proofs.clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
+from tests.support.documents import put_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +39,7 @@ def _cell(name: str, area: str = "a", *, outcome: str = RAN, place: Place | None
 def test_the_support_table_and_the_clusters_page_match_the_recorded_results() -> None:
     found = read()
     support = files.SUPPORT.read_text()
-    assert put_between(support, overview(found)) == support
+    assert put_between(support, files.MARK, overview(found)) == support
     assert page_of(found) == files.PAGE.read_text()
 
 
@@ -89,5 +93,5 @@ def test_a_partial_run_keeps_older_results_and_a_whole_run_removes_them(tmp_path
     keep([replace(new, outcome=FAILED)], json_file, page, support)
     assert "| local | none: failed |" in support.read_text()
     support.write_text("no marks")
-    with pytest.raises(ValueError, match="marks of the table are missing"):
+    with pytest.raises(ValueError, match="the page needs the lines"):
         keep([new], json_file, page, support)

@@ -26,7 +26,24 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sql": ("sqlglot",),
     "metastore": ("thrift", "hmsclient", "six"),
     "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
-    "maintenance": ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
+    **dict.fromkeys(
+        ("maintenance", "reading", "writing"),
+        ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
+    ),
+}
+
+# These get a session or its work handed in, or stand beside what they serve.
+WITHOUT_PYSPARK = {"airflow_hiveacid.spark.engine.store_settings"} | {
+    f"airflow_hiveacid.spark.maintenance.{name}"
+    for name in (
+        "conversion_survey",
+        "conversion_undo",
+        "convert",
+        "exchange",
+        "replacement",
+        "rival_check",
+        "shared_notes",
+    )
 }
 
 # Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.
@@ -72,6 +89,32 @@ def test_a_package_can_be_imported_without_the_libraries_of_other_packages(room:
     assert len(modules) > 1
     done = load(modules, ALLOWED[room])
     assert done.returncode == 0, done.stderr
+
+
+def test_every_module_in_spark_needs_pyspark() -> None:
+    """What needs none belongs to a room below, where engines without Spark can use it."""
+    script = REFUSAL.replace(
+        "    importlib.import_module(module)\n",
+        """
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        continue
+    print(module)
+""",
+    )
+    files = sorted((PACKAGE / "spark").rglob("[!_]*.py"))
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    assert len(modules) > 1
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([ALLOWED["writing"], modules]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert {*done.stdout.split()} <= WITHOUT_PYSPARK
 
 
 def test_the_import_of_a_refused_library_fails(tmp_path: Path) -> None:

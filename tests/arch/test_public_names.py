@@ -117,7 +117,7 @@ def test_every_public_module_is_listed() -> None:
 @pytest.mark.parametrize(
     ("faces", "rooms"),
     [
-        (["acid"], {"jobs", "spark"}),
+        (["acid"], {"jobs", "reading", "spark"}),
         (["errors"], {"format"}),
         (OF_AIRFLOW, {"format", "jobs", "metastore"}),
     ],

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from tests.proofs.bench.cliffs.ground import QUESTIONS
-from tests.proofs.bench.compaction.course import COMPACTION_PARTS as PARTS
-from tests.proofs.bench.compaction.findings import read_findings
-from tests.proofs.bench.figures import pairs
+from tests.proofs.bench.courses import COMPACTIONS as PARTS
+from tests.proofs.bench.ground import QUESTIONS
 from tests.proofs.bench.lab import REPOSITORY
 from tests.proofs.bench.queries import QUERIES, STAMPED
-from tests.proofs.bench.records import OURS, read_records
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.proofs.bench.figures import Pair
+from tests.proofs.bench.records import OURS, Pair, pairs, read_findings, read_records
 
 STATES = ("base", "changed", "merged", "compacted")
 STAMPED_STATES = ("plain", "stamped", "plain-changed", "stamped-changed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -16,14 +16,20 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     components_for,
 )
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnType
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from airflow_hiveacid.format.conflicts import DataOperation
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))
 V4_PARAMS: Final = ("fake-4", pytest.param("real-4.0.1", marks=pytest.mark.server))
@@ -49,6 +55,23 @@ class Bench:
         made = self.make_client()
         self.clients.append(made)
         return made
+
+    def begin(
+        self,
+        client: MetastorePort,
+        job_key: str | None = "job",
+        *,
+        reads: Sequence[TableAccess] = (),
+        writes: Sequence[TableAccess] = (),
+        txn_type: TxnType = TxnType.DEFAULT,
+        handover: Handover | None = None,
+        **terms: Any,  # noqa: ANN401 - the fields of JobTerms
+    ) -> AbstractContextManager[MetastoreTransaction]:
+        """A transaction of a job with these terms, by the bench's clock."""
+        known = job_terms(job_key, clock=self.clock, **terms)
+        return begin(
+            client, known, reads=reads, writes=writes, txn_type=txn_type, handover=handover
+        )
 
     def table(self, name: str = "t", **changes: object) -> TableInfo:
         new = NewTable(ref=TableRef(self.db, name), columns=_COLUMNS, **changes)

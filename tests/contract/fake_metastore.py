@@ -183,11 +183,7 @@ class FakeMetastore:
         return txn_id
 
     def alive(self, txn_id: TxnId) -> Txn:
-        """The open transaction, heard just now.
-
-        Raises:
-            TransactionAbortedError: it is not open.
-        """
+        """The open transaction, heard just now."""
         txn = self.txns.get(txn_id)
         if txn is None or txn.is_forgotten or txn.state is TxnState.COMMITTED:
             raise TransactionAbortedError(txn_id=txn_id, reason="no such transaction")

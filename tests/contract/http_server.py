@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Self
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from airflow_hiveacid.metastore.gen.service import Metastore
+from tests.contract.processor import Processor
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from tests.contract.stub_server import Struct
+    from tests.contract.processor import Struct
 
 
 class HttpStub:
@@ -32,14 +32,11 @@ class HttpStub:
         path: str = "/metastore",
         **answers: Callable[..., Struct],
     ) -> None:
-        self.calls: list[str] = []
         self.requests: list[dict[str, str]] = []
         self.peers: set[tuple[str, int]] = set()
         self.hangs_up = False
-        self._answers = answers
-        self._processor = Metastore.Processor(self)
-        known = self._processor._processMap
-        self._processor._processMap = {name: known[name] for name in answers}
+        self._processor = Processor(answers)
+        self.calls = self._processor.calls
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,16 +80,6 @@ class HttpStub:
         self._processor.process(TBinaryProtocol(TMemoryBuffer(body)), TBinaryProtocol(out))
         answer = out.getvalue()
         assert isinstance(answer, bytes)
-        return answer
-
-    def __getattr__(self, name: str) -> Callable[..., Struct]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def answer(*arguments: Struct) -> Struct:
-            self.calls.append(name)
-            return self._answers[name](*arguments)
-
         return answer
 
     def __enter__(self) -> Self:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
-    from tests.contract.stub_server import Struct
+    from tests.contract.processor import Struct
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
 _NONCE: Final = b"an=odd,nonce"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from airflow_hiveacid.metastore.gen.service import Metastore
+from tests.contract.processor import Processor, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HOST: Final = "127.0.0.1"
-Struct: TypeAlias = Any  # generated code has no types
 
 
 class HangUpError(TTransportException):
@@ -29,27 +28,14 @@ class StubServer:
     """Answers the methods it was given; all others are unknown to it, as to an older server."""
 
     def __init__(self, **answers: Callable[..., Struct]) -> None:
-        self.calls: list[str] = []
         self.connections = 0
-        self._answers = answers
-        self._processor = Metastore.Processor(self)
-        known = self._processor._processMap
-        self._processor._processMap = {name: known[name] for name in answers}
+        self._processor = Processor(answers)
+        self.calls = self._processor.calls
         self._listener = socket.create_server((_HOST, 0))
         self._listener.settimeout(0.1)
         self._is_open = True
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
-
-    def __getattr__(self, name: str) -> Callable[..., Struct]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def answer(*arguments: Struct) -> Struct:
-            self.calls.append(name)
-            return self._answers[name](*arguments)
-
-        return answer
 
     @property
     def port(self) -> int:

@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -31,14 +31,12 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.session import open_session
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.support.spark_lab import Lab
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Row
+from tests.support.spark_lab import Lab, Row
 
 CLAUSES = [
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),

@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
@@ -20,9 +21,6 @@ from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import staging
 from spark_apps.update import update
-
-if TYPE_CHECKING:
-    from pyarrow import fs as pafs
 
 
 def die_after(renames: int) -> None:

@@ -12,23 +12,20 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.session import open_session
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 _PATIENCE_S = 120.0
 

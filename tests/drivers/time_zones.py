@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from airflow_hiveacid.spark.engine.java_names import jvm_of
-from airflow_hiveacid.spark.engine.session import open_session
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.session import open_session, runs_in_utc
 
 
 def main() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import (
@@ -13,20 +15,21 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-)
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
@@ -34,36 +37,27 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.interleavings import stand_ins
+from tests.interleavings.looking_back import LookingBack
 from tests.interleavings.rows import (
     BUCKET,
     Change,
     Commit,
     serial_states,
 )
+from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 from tests.interleavings.world import Actor
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.port import MetastorePort
-from tests.interleavings.looking_back import LookingBack
-from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
-
 
 class Acting(LookingBack):
-    """The cast."""
-
     def cast(self) -> None:
         counts: dict[str, int] = {}
         for number, word in enumerate(self.scene.cast):
@@ -173,17 +167,13 @@ class Acting(LookingBack):
             facts = CompactionFacts(
                 table=table,
                 partition=partition,
-                spec=CompactSpec(target=str(REF), choice=choice),
+                spec=CompactSpec.of_table(str(REF), choice=choice),
                 known=known,
                 request=requests.get(in_queue(partition)),
             )
-            compactor = Compactor(
+            job: Any = SimpleNamespace(
                 spark=stand_ins.SPARK,
-                client=client,
-                facts=facts,
-                policy=self.scene.policy,
-                shared=shared,
-                window=Window(),
+                policy_of=lambda _: self.scene.policy,
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
@@ -191,6 +181,9 @@ class Acting(LookingBack):
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),
+            )
+            compactor = Compactor(
+                job=job, client=client, facts=facts, shared=shared, window=Window()
             )
             outcomes.append(compactor.compact())
         return outcomes
@@ -203,7 +196,7 @@ class Acting(LookingBack):
         cleaner = Cleaner(
             client=client,
             table=table,
-            spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+            spec=CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0),
             on_step=lambda _: None,
             now_s=self.world.now_s,
             overview=Overview.of(client, table),

@@ -11,14 +11,12 @@ import errno
 import io
 import os
 import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pyarrow import fs as pafs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FILE, _DIRECTORY, _NOTHING = (
     pafs.FileType.File,

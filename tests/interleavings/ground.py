@@ -5,7 +5,8 @@ It begins with two seeds a partition, of which changes are about.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import (
@@ -13,6 +14,7 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     parse_directory_name,
 )
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
@@ -30,19 +32,13 @@ from tests.interleavings.rows import (
     MATCHED,
     PROPERTY,
     Commit,
+    Row,
     Rows,
     delete_file,
     insert_file,
 )
-from tests.interleavings.world import Schedule, World
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from tests.interleavings.rows import Row
-
 from tests.interleavings.scene import FOREIGN, LOCATION, REF, ROOT, TAG, Job, Scene
+from tests.interleavings.world import Schedule, World
 
 Lingering = tuple["ValidWriteIdList", "ValidTxnList", tuple[Any, ...]]
 """The snapshot of a reader that stays, and the rows that it sees."""

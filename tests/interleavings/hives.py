@@ -10,33 +10,37 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
+    CompactionEntry,
     CompactionState,
     CompactionType,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import compaction_work
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.interleavings import readers
 from tests.interleavings.acting import Acting
 from tests.interleavings.disk import File
-from tests.interleavings.rows import BUCKET, Change, Commit, events, merged_file, serial_states
+from tests.interleavings.rows import (
+    BUCKET,
+    Change,
+    Commit,
+    Event,
+    events,
+    merged_file,
+    serial_states,
+)
 from tests.interleavings.scene import REF
 from tests.interleavings.stand_ins import short
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.interleavings.rows import Event
 
 
 def _marks_behind_commit() -> bool:

@@ -8,7 +8,8 @@ every job is tried again as Airflow would, the table is cleaned; then everything
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
@@ -20,15 +21,11 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.interleavings import readers, stand_ins
-from tests.interleavings.world import TIMEOUT_S, Actor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 from tests.interleavings.ground import is_own, leftovers
 from tests.interleavings.hives import Hives
 from tests.interleavings.scene import FOREIGN, REF, ROOT, Job
 from tests.interleavings.watching import Watching
+from tests.interleavings.world import TIMEOUT_S, Actor
 
 _REMOVING: Final = frozenset({"hivecleaner", "truncate", "wipe", "drop"})
 """Who removes files and confirms nothing in the ledger."""
@@ -48,11 +45,6 @@ class Play(Hives, Watching):
         self.cast()
 
     def run(self, first: int = 0) -> None:
-        """All of it.
-
-        Raises:
-            AssertionError: something was not right; the text says what, and how to see it again.
-        """
         stand_ins.enter(self.world)
         self.prepare()
         self.world.run(first)

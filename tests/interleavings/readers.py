@@ -9,19 +9,14 @@ compactions, reads every file that its write ID list allows, and asks no row for
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
-from tests.interleavings.disk import File
-from tests.interleavings.rows import BUCKET, events
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from tests.interleavings.disk import Disk
-    from tests.interleavings.rows import Identity, Row
+from tests.interleavings.disk import Disk, File
+from tests.interleavings.rows import BUCKET, Identity, Row, events
 
 Found = tuple[tuple[str, bool, bool], ...]
 """Directory names with whether they are marked as compacted and hold a data file, sorted."""

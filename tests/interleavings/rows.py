@@ -7,12 +7,10 @@ change was committed before another took its snapshot, it comes first; else any 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 Row = tuple[str, str, str]
 """Partition (empty in an unpartitioned table), key, text."""
@@ -129,7 +127,6 @@ def insert_file(rows: Iterable[Row], write_id: int) -> bytes:
 
 
 def delete_file(identities: Iterable[Identity], write_id: int) -> bytes:
-    """A file of delete events."""
     return _dump([(*identity, write_id, None, None) for identity in sorted(identities)])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     MetastoreGeneration,
@@ -15,12 +16,9 @@ from airflow_hiveacid.format.table import (
     TableRef,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.attempts import AttemptId
-    from tests.interleavings.rows import (
-        Change,
-    )
+from tests.interleavings.rows import (
+    Change,
+)
 
 REF: Final = TableRef("lab", "t")
 LOCATION: Final = "file:/lab/t"

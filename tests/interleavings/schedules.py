@@ -7,17 +7,13 @@ gives the same interleaving, always.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.interleavings.play import Play
-from tests.interleavings.world import Fixed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.interleavings.scene import Scene
-    from tests.interleavings.world import Border, World
+from tests.interleavings.scene import Scene
+from tests.interleavings.world import Border, Fixed, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +46,7 @@ class InterleavingError(AssertionError):
 
 
 def perform(scene: Scene, plan: Plan) -> Play:
-    """Play one interleaving that is written down.
-
-    Raises:
-        InterleavingError: it is not right.
-    """
+    """Play one interleaving that is written down."""
     play = Play(scene, Fixed(dict(plan.actions)))
     play.run(plan.first)
     if play.world.violation is not None:
@@ -100,11 +92,7 @@ class _Exploring:
 
 
 def every(scene: Scene, *, depth: int, only_switches: bool = False) -> Iterator[Plan]:
-    """Play every interleaving with at most `depth` actions; yields each plan played.
-
-    Raises:
-        InterleavingError: one of them is not right.
-    """
+    """Play every interleaving with at most `depth` actions; yields each plan played."""
     pending = [Plan(first) for first in range(len(scene.cast))]
     while pending:
         plan = pending.pop()
@@ -153,11 +141,7 @@ class _Random:
 
 
 def at_random(scene: Scene, seed: int) -> Plan:
-    """Play one random interleaving; gives its plan.
-
-    Raises:
-        InterleavingError: it is not right.
-    """
+    """Play one random interleaving; gives its plan."""
     chance = random.Random(seed)
     schedule = _Random(chance, chance.choice((0.02, 0.05, 0.1, 0.3)), chance.randrange(4))
     play = Play(scene, schedule)

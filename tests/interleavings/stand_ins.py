@@ -12,31 +12,46 @@ import functools
 import json
 import types
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import Any, Final, Self
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
-from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidDirectory, AcidState, resolve
+from airflow_hiveacid.format.state.change_range import ChangeSegment
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance import compact
-from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.events import Events, partition_text
-from airflow_hiveacid.spark.writing import job, second_try, work
-from airflow_hiveacid.spark.writing.publish import StagedFile
+from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
+from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing import second_try, statements
+from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
     BUCKET,
+    Change,
     Edit,
+    Event,
+    Identity,
+    Row,
     delete_file,
     edit,
     events,
@@ -44,21 +59,6 @@ from tests.interleavings.rows import (
     merged_file,
 )
 from tests.interleavings.world import Beats, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from functools import partial
-
-    from airflow_hiveacid.format.names import BaseName
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidDirectory
-    from airflow_hiveacid.format.state.change_range import ChangeSegment
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.storage.acid.write.reissue import Reissue
-    from airflow_hiveacid.storage.stores.staging import Staging
-    from tests.interleavings.rows import Change, Event, Identity, Row
 
 _world: World | None = None
 
@@ -182,7 +182,7 @@ class Frame:
 
     def mapInArrow(self, function: partial[object], schema: str) -> Written:  # noqa: N802 -- Spark's
         del schema
-        return Written(frame=self, plan=function.keywords["plan"])
+        return Written(frame=self, plan=function.keywords["function"].keywords["plan"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,9 +448,9 @@ def installed() -> Iterator[None]:
         patch.setattr(heartbeat, "threading", threading)
         patch.setattr(functools.cached_property, "__get__", _kept)
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
-        for module in (job, compact):
+        for module in (context, compact):
             patch.setattr(module, "job_group", _job_group)
-        for module in (work, compact):
+        for module in (statements, compact):
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)

@@ -9,9 +9,10 @@ transaction alone.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -20,36 +21,31 @@ from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflict
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from airflow_hiveacid.jobs.results import JobResult
 from tests.interleavings import readers
 from tests.interleavings.play import Play
-from tests.interleavings.rows import Change, apply
+from tests.interleavings.rows import Change, Rows, apply
 from tests.interleavings.scene import REF, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.interleavings.rows import Rows
-    from tests.interleavings.world import Actor, Border, World
+from tests.interleavings.world import Actor, Border, World
 
 FIRST, SECOND = 0, 1
 CASTS: Final = {
-    Doing.OVERWRITE: ("overwrite",),
-    Doing.INSERT: ("insert",),
-    Doing.CHANGE: ("update", "delete", "merge"),
-    Doing.MINOR: ("minor",),
-    Doing.MAJOR: ("major",),
+    WriteKind.OVERWRITE: ("overwrite",),
+    WriteKind.INSERT: ("insert",),
+    WriteKind.CHANGE: ("update", "delete", "merge"),
+    WriteKind.MINOR: ("minor",),
+    WriteKind.MAJOR: ("major",),
 }
-COMPACTIONS: Final = (Doing.MINOR, Doing.MAJOR)
-MINOR_THEN_MAJOR: Final = Meeting(earlier=Doing.MINOR, later=Doing.MAJOR)
+COMPACTIONS: Final = (WriteKind.MINOR, WriteKind.MAJOR)
+MINOR_THEN_MAJOR: Final = Meeting(earlier=WriteKind.MINOR, later=WriteKind.MAJOR)
 BEFORE_OVERWRITE: Final = frozenset(
-    Meeting(earlier=compaction, later=Doing.OVERWRITE) for compaction in COMPACTIONS
+    Meeting(earlier=compaction, later=WriteKind.OVERWRITE) for compaction in COMPACTIONS
 )
-TWO_CHANGES: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+TWO_CHANGES: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 
 
 def last_step(actor: Actor) -> str:
@@ -99,7 +95,7 @@ ORDERS: Final = {
 
 def meetings() -> Iterator[tuple[Meeting, str, str]]:
     """Every pair, with every kind of change."""
-    for earlier, later in itertools.product(Doing, Doing):
+    for earlier, later in itertools.product(WriteKind, WriteKind):
         meeting = Meeting(earlier=earlier, later=later)
         for one, other in itertools.product(CASTS[earlier], CASTS[later]):
             yield meeting, one, other
@@ -141,11 +137,8 @@ def change_of(play: Play, number: int) -> Change:
 def check(play: Play, wanted: ConflictOutcome, seen: Rows, *, gives_way: bool = False) -> None:
     """See that this is what has become of the two.
 
-    Args:
-        play: the two.
-        wanted: what has to have become of them.
-        seen: the rows when both were through.
-        gives_way: whether the first one let the second one end before it.
+    `seen` are the rows when both were through; with `gives_way`, the first one let the second one
+    end before it.
     """
     numbers = (SECOND, FIRST) if gives_way else (FIRST, SECOND)
     first, second = (play.world.actors[number] for number in numbers)

@@ -12,7 +12,8 @@ import inspect
 import sys
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
@@ -20,17 +21,15 @@ from airflow_hiveacid.format.state import change_range as changes
 from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
+from airflow_hiveacid.plan import cleaning
 from airflow_hiveacid.spark.maintenance import compact, replacement
-from airflow_hiveacid.spark.writing import publish, table_write, write
 from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.notes import job_ledger
 from airflow_hiveacid.versions import past
+from airflow_hiveacid.writing import publish, table_write, write
 from tests.interleavings.hives import NULL_PASSES
 from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _MOST: Final = 3000
 _FEW: Final = 30
@@ -190,9 +189,8 @@ FAULTS: Final = (
             Edit(
                 module=job_ledger,
                 where="Ledger.withdraw",
-                old='delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))',
-                new="[delete_file(*open_location(f'{self._root}/{entry_name(e)}'))"
-                " for e in self.entries(entry.job_key)]",
+                old="self._delete(entry_name(entry))",
+                new="[self._delete(entry_name(e)) for e in self.entries(entry.job_key)]",
             ),
         ),
     ),
@@ -407,8 +405,8 @@ FAULTS: Final = (
         scene="v4 has_tag : insert major clean tagged",
         edits=(
             Edit(
-                module=clean,
-                where="_held",
+                module=cleaning,
+                where="held_by_tags",
                 old="if root is not None and not tag.has_expired(now_s):",
                 new="if False:",
             ),

@@ -18,17 +18,15 @@ import itertools
 import logging
 import multiprocessing
 import os
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.interleavings.scene import JOBS, Scene
 from tests.interleavings.schedules import InterleavingError, at_random, every
 from tests.interleavings.stand_ins import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 pytestmark = pytest.mark.timeout(0)  # minutes of two processors, which may be busy
 
@@ -201,11 +199,7 @@ def test_pairs_of_jobs_are_correct_under_several_random_faults() -> None:
 
 
 def wander_through(scenes: Sequence[str], *, seeds: int) -> int:
-    """Play scenes by chance, so many times each; return how often.
-
-    Raises:
-        AssertionError: one of them is not right.
-    """
+    """Play scenes by chance, so many times each; return how often."""
     end = _FIRST + seeds * _TIMES
     pieces = [
         (scene, range(start, min(start + _AT_ONCE, end)))

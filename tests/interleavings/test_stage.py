@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+
+import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from tests.interleavings import world
 from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import every
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_readers_of_past_versions_can_be_interleaved_in_over_a_hundred_ways() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-)
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
@@ -14,21 +12,19 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     parse_directory_name,
 )
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from tests.contract.fake_metastore import Lock, Txn
 from tests.interleavings import readers
+from tests.interleavings.ground import Ground, is_own
+from tests.interleavings.readers import Found
 from tests.interleavings.rows import (
     Change,
     Commit,
     serial_states,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from tests.contract.fake_metastore import Lock, Txn
-    from tests.interleavings.readers import Found
-    from tests.interleavings.world import Actor
-from tests.interleavings.ground import Ground, is_own
 from tests.interleavings.scene import REF
+from tests.interleavings.world import Actor
 
 _AT_WORK = ("opened", "locked", "fenced", "snapshot")
 """Steps of a compaction that has not staged its result yet."""

@@ -21,25 +21,20 @@ import contextlib
 import errno
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableError
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import LockRequest
+from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_metastore import FakeMetastore, Lock, Txn
 from tests.interleavings.disk import Disk, Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import LockRequest
-    from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-    from airflow_hiveacid.metastore.txn_values import TxnType
-    from tests.contract.fake_metastore import Lock, Txn
 
 TIMEOUT_S: Final = 3.0
 _BEGAN_S: Final = time.time()

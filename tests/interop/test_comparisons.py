@@ -19,28 +19,19 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
 )
+from tests.support.column_lists import columns_of
+from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
 
-COLUMNS: Final = {
-    "id": "int",
-    "c4": "char(4)",
-    "c6": "char(6)",
-    "vc": "varchar(6)",
-    "st": "string",
-    "s": "struct<c:char(4)>",
-    "a": "array<char(4)>",
-    "d52": "decimal(5,2)",
-    "d73": "decimal(7,3)",
-    "bi": "bigint",
-    "fl": "float",
-    "db": "double",
-}
+COLUMNS: Final = columns_of(
+    "id int, c4 char(4), c6 char(6), vc varchar(6), st string, s struct<c:char(4)>, "
+    "a array<char(4)>, d52 decimal(5,2), d73 decimal(7,3), bi bigint, fl float, db double"
+)
 ROWS: Final = """
     select 1, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3' as varchar(6)), 'k3',
       named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),
@@ -90,10 +81,6 @@ OURS: Final = {
     "s.c = 'k3'": [True, True, False, False, None],
     "s.c in ('k3')": [True, True, False, False, None],
 }
-UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 # By types of key in target and source: rows of each, as Hive's literals.
 MERGES: Final = {
     ("char(4)", "string"): (["'k3'", "'ab'", "null"], ["'k3'", "'b'", "null"]),
@@ -195,7 +182,7 @@ def test_merge_keys_match_as_in_hive(
         MergeClause(when=c.when, action=c.action, set={"k": "s.k", "v": "s.v + 10"})
         if c.action is MergeAction.INSERT
         else MergeClause(when=c.when, action=c.action, set={"v": "s.v + 10"})
-        for c in UPSERT
+        for c in UPSERT_V
     )
     lab4.run(
         MergeSpec(

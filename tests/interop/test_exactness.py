@@ -7,27 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from tests.support.column_lists import columns_of
+from tests.support.merge_clauses import matched_update
 
 if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
 
-COLUMNS = {
-    "id": "int",
-    "n": "int",
-    "ts": "timestamp",
-    "d": "date",
-    "dec": "decimal(38,18)",
-    "c": "char(5)",
-    "vc": "varchar(10)",
-    "f": "float",
-    "g": "double",
-    "b": "binary",
-    "a": "array<timestamp>",
-    "m": "map<string,decimal(10,2)>",
-    "s": "struct<x:int,y:char(3)>",
-}
+COLUMNS = columns_of(
+    "id int, n int, ts timestamp, d date, dec decimal(38,18), c char(5), vc varchar(10), "
+    "f float, g double, b binary, a array<timestamp>, m map<string,decimal(10,2)>, "
+    "s struct<x:int,y:char(3)>"
+)
 FIRST = """
     1, 0, timestamp '2020-01-01 00:00:00.123456789', date '0001-01-01',
     cast('12345678901234567890.123456789012345678' as decimal(38,18)), cast('ab' as char(5)),
@@ -54,7 +45,7 @@ def test_columns_that_a_statement_does_not_assign_keep_hives_exact_values(
     before = {row[0]: row for row in hive_judge.rows(name)}
     assert before[1][2] == "2020-01-01 00:00:00.123456789"
     lab4.update("t", {"n": "n + 1"})
-    keep = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"n": "s.n"})
+    keep = matched_update({"n": "s.n"})
     lab4.merge("t", [(2, 7)], ["id", "n"], ["id"], [keep])
     after = {row[0]: row for row in hive_judge.rows(name)}
     assert after == {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -21,7 +22,7 @@ from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
-from tests.support.function_cases import CASES, COLUMNS, QUERIES, ROWS
+from tests.support.sql_files import sql_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
 
 _NAMES: Final = NameScope(qualifiers={"w": "t"}, sides=frozenset("t"))
 _AT_ONCE: Final = 20
+_FOLDER: Final = Path(__file__).with_name("functions")
+# Rows with NULL, empty texts, negative numbers, blanks and more, and calls over them: every
+# function that SQL text may call is in a call or a query.
+_COLUMNS: Final = dict(line.split() for line in sql_lines(_FOLDER / "columns.txt"))
+_ROWS: Final = (_FOLDER / "rows.sql").read_text(encoding="utf-8")
+_CALLS: Final = sql_lines(_FOLDER / "calls.sql")
+_QUERIES: Final = sql_lines(_FOLDER / "queries.sql")
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +50,9 @@ def tasks(hive_metastore: LocalMetastore) -> Iterator[HiveJudge]:
 
 
 def test_each_allowed_function_is_compared_with_hive() -> None:
-    texts = [text for texts in CASES.values() for text in texts] + list(QUERIES)
     called = {
         (token.name or "").lower()
-        for text in texts
+        for text in _CALLS + _QUERIES
         for token in statements_of(text)[0].tokens
         if token.name
     }
@@ -53,9 +60,8 @@ def test_each_allowed_function_is_compared_with_hive() -> None:
 
 
 def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
-    lab4.table("w", COLUMNS)
-    tasks.execute(f"insert into {lab4.db}.w {ROWS}")
-    texts = [text for texts in CASES.values() for text in texts]
+    lab4.table("w", _COLUMNS)
+    tasks.execute(f"insert into {lab4.db}.w {_ROWS}")
     frame = lab4.frame("w").alias("t").cache()
     different: list[object] = []
 
@@ -76,18 +82,18 @@ def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: Hi
             pairs = [(o[index], t[index]) for o, t in zip(ours, hive, strict=True)]
             different.extend((text, o, t) for o, t in pairs if not same(o, t))
 
-    for at in range(0, len(texts), _AT_ONCE):
-        compare(texts[at : at + _AT_ONCE])
+    for at in range(0, len(_CALLS), _AT_ONCE):
+        compare(_CALLS[at : at + _AT_ONCE])
     frame.unpersist()
     assert different == []
 
 
 @pytest.mark.long
 def test_queries_return_the_same_rows_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
-    lab4.table("w", COLUMNS)
-    tasks.execute(f"insert into {lab4.db}.w {ROWS}")
+    lab4.table("w", _COLUMNS)
+    tasks.execute(f"insert into {lab4.db}.w {_ROWS}")
     different: list[object] = []
-    for text in QUERIES:
+    for text in _QUERIES:
         source = source_of(statements_of(text)[0], Views(lab4.db))
         lab4.frame("w").createOrReplaceTempView("__hiveacid_1")
         try:

@@ -13,6 +13,7 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from tests.support.column_lists import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,27 +30,12 @@ FORMATS: Final = {
     "textfile": FileFormat.TEXT,
 }
 AB: Final = {"a": "int", "b": "string"}
-TYPES: Final = {
-    "id": "int",
-    "bo": "boolean",
-    "ti": "tinyint",
-    "si": "smallint",
-    "bi": "bigint",
-    "fl": "float",
-    "do": "double",
-    "de": "decimal(38,18)",
-    "dm": "decimal(7,2)",
-    "st": "string",
-    "vc": "varchar(10)",
-    "ch": "char(6)",
-    "bn": "binary",
-    "da": "date",
-    "ts": "timestamp",
-    "ar": "array<int>",
-    "ma": "map<string,int>",
-    "sr": "struct<x:int,y:string>",
-    "ne": "array<struct<k:string,m:map<int,array<decimal(5,1)>>>>",
-}
+TYPES: Final = columns_of(
+    "id int, bo boolean, ti tinyint, si smallint, bi bigint, fl float, do double, "
+    "de decimal(38,18), dm decimal(7,2), st string, vc varchar(10), ch char(6), bn binary, "
+    "da date, ts timestamp, ar array<int>, ma map<string,int>, sr struct<x:int,y:string>, "
+    "ne array<struct<k:string,m:map<int,array<decimal(5,1)>>>>"
+)
 EMPTY: Final = (None,) * (len(TYPES) - 1)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import is_explained
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import ALTERNATING, HIVE_4, OURS
+from tests.proofs.matrix.kinds import ALTERNATING, HIVE_4, KINDS, OURS
 from tests.proofs.matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
 from tests.proofs.matrix.writers import HiveWriter, OurWriter
 

@@ -10,13 +10,13 @@ import pytest
 
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.bare import identity_key
 from tests.judges.line_process import JudgeError
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 COLUMNS = {"id": "int", "name": "string"}
 SCHEMA = "struct<id:int,name:string>"
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT = (matched_update({"name": "s.name"}), INSERT_ALL)
 Rows = list[list[Any]]
 
 

@@ -9,15 +9,10 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.stores.staging import MARKERS
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +29,7 @@ QUERY = (
     "SELECT id, concat('n', id) AS name, timestamp'2020-02-29 12:00:00' AS at,"
     f" CAST(id / 4 AS decimal(9,2)) AS price FROM range({MANY})"
 )
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT = (matched_update({"name": "s.name"}), INSERT_ALL)
 
 
 def overwrite(lab: Lab, table: TableInfo) -> Callable[[str], None]:

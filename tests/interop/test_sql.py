@@ -7,6 +7,7 @@ import math
 import uuid
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,6 +18,8 @@ from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
+from tests.support.column_lists import columns_of
+from tests.support.sql_files import sql_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,49 +27,9 @@ if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
 
+_FOLDER: Final = Path(__file__).with_name("sql")
 TABLES: Final = ("orders", "people", "notes")
-LIFE: Final = r"""
-INSERT INTO people VALUES
-    (1, 'Ada', 10.50, true, DATE '2020-01-31'), (2, 'Bo\'b "q" \\ é', -0.05, false, NULL),
-    (3, NULL, NULL, NULL, '2019-02-28');
-INSERT INTO orders PARTITION (country = 'AT', day) VALUES
-    (100, 1, 1.25, 1), (101, 1, 2.50, '2'), (102, 9, 4, 1);
-INSERT INTO TABLE orders PARTITION (country, day)
-    SELECT id + 100, person, amount * 2, concat('D', 'E'), day + 1
-    FROM orders WHERE day = 1;
-INSERT INTO orders (day, country, id) VALUES (7, 'FR', 300);
-INSERT INTO orders PARTITION (country = TRUE, day) VALUES (400, 8, 1.50, 1);
-INSERT INTO notes VALUES (70, 1.50, 1.0), (71, 2, -0.0), (72, 0.05, NULL);
-INSERT INTO notes SELECT p.id, concat(p.name, ': ', cast(count(*) AS string)), sum(o.amount)
-    FROM people p JOIN orders o ON p.id = o.person GROUP BY p.id, p.name;
-WITH big AS (SELECT person, max(amount) AS most FROM orders GROUP BY person)
-    INSERT INTO notes SELECT b.person, 'big', b.most FROM big b
-    LEFT JOIN people p ON b.person = p.id WHERE p.id IS NULL AND b.person IS NOT NULL;
-UPDATE people SET name = CASE WHEN name IS NULL THEN 'x' ELSE upper(name) END,
-    born = born + INTERVAL '1' MONTH
-    WHERE id BETWEEN 1 AND 3 AND NOT (id = 2 AND member);
-UPDATE people SET paid = paid + 1, member = (id % 2 = 0) WHERE paid < 0 OR paid IS NULL;
-DELETE FROM orders WHERE country LIKE 'D_' AND day IN (2, 3) AND id <> 202;
-DELETE FROM notes WHERE id IN (SELECT person FROM orders WHERE amount > 3.9);
-MERGE INTO people AS s USING (SELECT person, sum(amount) AS amount FROM orders GROUP BY person) AS t
-    ON s.id = t.person
-    WHEN MATCHED AND t.amount > 100 THEN DELETE
-    WHEN MATCHED THEN UPDATE SET paid = s.paid + t.amount
-    WHEN NOT MATCHED AND t.person IS NOT NULL
-        THEN INSERT VALUES (t.person, 'new', t.amount, NULL, NULL);
-MERGE INTO orders USING people p ON orders.person = p.id AND orders.country = 'AT'
-    WHEN MATCHED AND p.name = 'new' THEN DELETE
-    WHEN MATCHED THEN UPDATE SET amount = p.paid;
-INSERT INTO notes SELECT q.id, q.country, q.amount FROM (
-    SELECT o.*, row_number() OVER
-        (PARTITION BY country ORDER BY amount DESC NULLS LAST, id NULLS LAST) AS nth
-    FROM orders o) q WHERE q.nth = 1;
-INSERT OVERWRITE TABLE orders PARTITION (country = 'AT', day = 1)
-    SELECT id, person, NULL FROM orders WHERE id < 102;
-INSERT OVERWRITE TABLE notes SELECT DISTINCT id, text, score FROM notes
-    UNION ALL SELECT 0, 'end', 0;
-DELETE FROM people;
-"""
+SCRIPT: Final = (_FOLDER / "script.sql").read_text(encoding="utf-8")
 
 
 def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
@@ -77,13 +40,7 @@ def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
     for lab in (lab4, theirs):
         lab.table(
             "people",
-            {
-                "id": "bigint",
-                "name": "string",
-                "paid": "decimal(10,2)",
-                "member": "boolean",
-                "born": "date",
-            },
+            columns_of("id bigint, name string, paid decimal(10,2), member boolean, born date"),
         )
         lab.table(
             "orders",
@@ -93,7 +50,7 @@ def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
         lab.table("notes", {"id": "bigint", "text": "string", "score": "decimal(12,2)"})
     hive_judge.execute(f"use {theirs.db}")
     seen: dict[str, list[list[object]]] = {table: [] for table in TABLES}
-    for piece, statement in zip(statements_of(LIFE), read_script(LIFE, lab4.db), strict=True):
+    for piece, statement in zip(statements_of(SCRIPT), read_script(SCRIPT, lab4.db), strict=True):
         lab4.run(statement.job)
         hive_judge.execute(piece.text)
         table = statement.job.target.removeprefix(f"{lab4.db}.")
@@ -158,161 +115,9 @@ ROW: Final = """(SELECT cast(1.5 AS decimal(10,2)) AS d, true AS b, 1.1D AS f,
     '02' AS s, 3 AS i, cast(NULL AS int) AS n,
     cast('abc' AS varchar(5)) AS v, map('k', 1) AS m, named_struct('a', 1) AS st,
     array('x', 'y') AS arr, split(cast(NULL AS string), 'x') AS nul) q"""
-SAME: Final = r"""
-'a' 'b' || s
-concat('it\'s', "d\"q", 'a\Z\%\_\u00e9\101\q')
-concat_ws(',', arr, s, cast(NULL AS string))
-(i + 1) || 'x'
-i / 2
-i DIV 2
--i % 2
--7 % i
-pmod(-7, 3)
-d * d + 1
-d / i
-1.5 + i
-i & 1 + 2
-5 | i & 1
-~i
-s > 9
-s = 2
-i = 3.0
-i <=> n
-n <=> NULL
-i IS DISTINCT FROM n
-n IN (1, NULL)
-i NOT IN (2, NULL)
-i BETWEEN 2 AND 3 AND NOT b = false
-NOT b OR n IS NULL
-s LIKE '0_' AND 'x%' LIKE 'x\\%' AND 'a\nb' LIKE 'a%b'
-s RLIKE '^[0-9]+$'
-CASE WHEN n = 1 THEN 'a' WHEN s = '02' THEN 'b' END
-CASE i WHEN 1 THEN 'a' ELSE v END
-if(n = 1, 1, 2)
-coalesce(n, i)
-nvl(n, 0)
-nullif(i, 3)
-coalesce(size(nul), -1)
-coalesce(array_contains(nul, 'x'), false)
-m['k'] + st.a
-arr[1]
-substr(v, length(v) - 1)
-substr(v, 0, 2)
-substring(v, 2)
-upper(trim(concat(' ', v)))
-lpad(s, 4, '0')
-regexp_replace(v, '[ab]', '-')
-regexp_extract(v, '(b)(c)', 2)
-split('a,b,,', ',')[3]
-instr(v, 'c')
-locate('b', v)
-initcap('a b-c d')
-translate(v, 'ab', 'x')
-substring_index('a.b.c', '.', 2)
-format_number(1234.5, 1)
-md5(v)
-sha2(v, 256)
-crc32(v)
-hex(255)
-hex(v)
-conv('ff', 16, 10)
-round(2.5)
-round(-2.5)
-round(2.675D, 2)
-bround(2.5)
-floor(-1.5)
-ceil(d)
-power(2, 3)
-ln(-1)
-cast(' 12 ' AS int)
-cast(s AS int)
-cast(1.005 AS decimal(3,2))
-cast(d AS int)
-cast('2020-01-01' AS timestamp)
-cast(dt AS string)
-cast(ts AS string)
-to_date('2020-01-31 10:00:00')
-datediff('2020-03-01', '2020-02-28')
-date_add(dt, 1)
-dt + INTERVAL '1' MONTH
-ts + INTERVAL '1' DAY
-last_day(dt)
-next_day(dt, 'MO')
-months_between('2020-02-29', '2020-01-31')
-trunc('2020-02-29', 'MM')
-year(dt)
-weekofyear(dt)
-dayofweek(dt)
-extract(month FROM dt)
-hour(ts)
-date_format(dt, 'EEEE yyyy-MM-dd')
-dt < '2020-02-01'
-ts = cast('2020-01-01 10:20:30' AS timestamp)
-'a' < 'B'
-get_json_object('{"a":{"b":1}}', '$.a.b')
-get_json_object('{"a":[{"b":"x"}]}', '$.a[*]')
-coalesce(map_keys(if(n = 1, m, NULL)), array())
-coalesce(regexp_extract(v, '(a)(z)?', 2), '')
-nullif(regexp_extract(v, 'q|(z)', 1), '')
-coalesce(str_to_map(cast(n AS string)), map())['x']
-array_join(array('b', 'a', cast(n AS string)), ',')
-concat_ws(',', split(v, 'b'), s)
-trunc(dt, 'QUARTER')
-from_utc_timestamp(ts, 'America/New_York')
-atan(i)
-v LIKE ANY ('x', 'a%')
-get_json_object('{"a":[{"b":"x"}]}', '$.a[*].b')
-d / 1.10
-concat(1.50, v)
-sqrt(-1D)
-greatest(1, n)
-least(1, n)
-size(nul)
-array_contains(nul, 'x')
-array_contains(array(1, n), 2)
-add_months('2015-02-28', 1)
-substr(v, -5)
-pmod(7, -3)
-ascii('é')
-rpad(v, 5, '')
-lpad(v, 5, '')
-split(v, '')
-replace(v, '', '-')
-instr(substr(v, 9), '')
-regexp_extract(v, '(a)(z)?', 2)
-concat_ws('-', array('a', cast(NULL AS string)))
-map_keys(if(n = 1, m, NULL))
-map_values(if(n = 1, m, NULL))
-size(str_to_map(cast(n AS string)))
-asin(2D)
-acos(2D)
-soundex(s)
-""".strip().splitlines()
+SAME: Final = sql_lines(_FOLDER / "same.sql")
 # With what they are over this very row in Hive, and not in Spark.
-REFUSED: Final = (
-    "cast(extract(second FROM ts) AS string)",
-    "cast('n' AS boolean)",
-    "cast('abcd' AS varchar(2))",
-    "'x\\\\y' LIKE 'x\\\\\\\\y'",
-    "2 ^ 3 * 2",
-    "'a' || 1 + 2",
-    "1 DAY",
-    "trunc(dt, 'Q')",
-    "trunc(dt, 'WEEK')",
-    "from_utc_timestamp(ts, '+02:00')",
-    "to_utc_timestamp(ts, '-02:00')",
-    "from_utc_timestamp(ts, 'UTC+3')",
-    "hash(v)",
-    "trunc(ts, 'mm')",
-    "trunc(ts, lower('MM'))",
-    "rand(1)",
-    "v RLIKE ''",
-    "xpath('<a><b>1</b></a>', 'a/b')",
-    "hex(aes_encrypt(v, '1234567890123456'))",
-    "boolean('n')",
-    "sha2(v, 1)",
-    "'x\\\\y' LIKE ANY ('q', 'x\\\\\\\\y')",
-)
+REFUSED: Final = tuple(sql_lines(_FOLDER / "refused.sql"))
 REFUSED_AGGREGATES: Final = ("stddev(i)", "variance(i)", "histogram_numeric(i, 2)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -12,7 +13,7 @@ from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatc
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
 from tests.judges.line_process import JudgeError
-from tests.support.query_cases import CASES, TABLES
+from tests.support.sql_files import sql_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
 
+_QUERIES: Final = Path(__file__).with_name("hive_queries")
 ACID: Final = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 
@@ -218,8 +220,8 @@ def test_statements_with_flat_tables_as_sources_leave_the_same_rows_as_in_hive(
 
 @pytest.mark.promise("W1")
 def test_hives_own_query_tests_leave_the_same_rows_as_in_hive(twins: Twins) -> None:
-    twins.make(*TABLES)
-    for script in CASES.values():
+    twins.make(*sql_paragraphs(_QUERIES / "tables.sql"))
+    for script in sql_paragraphs(_QUERIES / "scripts.sql"):
         twins.same(script)
     # Hive keeps nine digits of a second, Spark six: rather none than a time that nobody wrote.
     with pytest.raises(TypeMismatchError, match="more than six fractional digits of a second"):

@@ -9,8 +9,8 @@ import pytest
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.storage.stores.listing import list_table
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 
 if TYPE_CHECKING:
     from tests.judges.bare import BareReader
@@ -26,11 +26,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 READABLE_BY_3 = {"orc.compress": "ZLIB"}
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT = (matched_delete("s.v < 0"), UPDATE_V, INSERT_ALL)
 
 
 def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:

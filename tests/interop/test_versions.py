@@ -19,16 +19,17 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of
 from airflow_hiveacid.format.table import Column, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan import restoring
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
 from tests.judges.trino import TrinoJudge, why_not
+from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
 COLUMNS: Final = {"id": "int", "v": "int", "name": "string"}
 NAMES: Final = [*COLUMNS, "p"]
 FULL_ACID: Final = TransactionalKind.FULL_ACID
-UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 def in_order(rows: Sequence[Sequence[object]]) -> list[list[Any]]:
@@ -206,7 +203,7 @@ def _while_it_is_kept(course: Course) -> None:
     lab, hive = course.lab, course.hive
     do(course.insert((40, 40, "ours", 1), (41, 41, "ours", 2)))
     do(sql("insert into {t} partition (p=0) values (50, 50, 'hive')"))
-    do(lambda: lab.merge("t", [(40, 4, "m", 1), (42, 42, "m", 1)], NAMES, ["id"], UPSERT))
+    do(lambda: lab.merge("t", [(40, 4, "m", 1), (42, 42, "m", 1)], NAMES, ["id"], UPSERT_V))
     do(by_trino("insert into {t} values (34, 34, 'trino', 1), (36, 36, 'trino', 9)"))
     do(lambda: lab.compact("t", CompactionChoice.MINOR))
     do(sql("update {t} set name = 'hive' where id in (34, 40, 50)"))

@@ -129,9 +129,7 @@ def test_a_file_without_rows_is_read_as_empty(tmp_path: Path, agreed_rows: Agree
 
 
 def test_deleted_rows_stay_deleted_in_a_split_of_any_stripe(
-    tmp_path: Path,
-    bare_reader_4: BareReader,
-    bare_reader_3: BareReader,
+    tmp_path: Path, bare_reader_4: BareReader, bare_reader_3: BareReader
 ) -> None:
     columns = (Column(name="id", type="bigint"), Column(name="t", type="string"))
     count, batch_rows = 30_000, 7_000

@@ -14,16 +14,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import LineProcess, Row
 from tests.judges.site import CONF
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
 # A reader that may see every transaction: nothing is open, nothing was aborted.
 _ALL_TXNS: Final = "9223372036854775806:9223372036854775807::"
@@ -114,16 +111,9 @@ class BareReader:
         shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns the reader."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -15,18 +15,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from tests.judges.bare import identity_key
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import JudgeError, LineProcess, Row
 from tests.judges.site import CONF, QUERY_BASED_COMPACTION, hive_site
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +65,9 @@ class SqlEngine:
         shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns the judge."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -107,10 +97,8 @@ class HiveJudge(Engine):
 
     Args:
         metastore_uri: `thrift://HOST:PORT` of a 4.0.1 metastore.
-        timezone: Default time zone of the process.
         settings: Hive settings that win over those of `site.py`.
         jars: What it needs besides, such as clients of other stores.
-        heap_mb: Its heap.
     """
 
     def __init__(
@@ -145,11 +133,8 @@ class HiveJudge(Engine):
     ) -> CompactionOutcome:
         """Queues a compaction and runs Hive's worker once, on this request alone.
 
-        Args:
-            table: `db.table`.
-            partition: `p=x/q=y`, or None.
-            kind: Minor or major.
-            query_based: By a query in Tez's local mode instead of map-reduce.
+        The partition is `p=x/q=y`, or None. `query_based` means by a query in Tez's local mode
+        instead of map-reduce.
 
         Raises:
             JudgeError: The compaction failed.

@@ -7,8 +7,9 @@ Its metastore is inside the process: its compactor wants the metastore's databas
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -16,9 +17,6 @@ from tests.judges.engine import Engine, table_names
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import JudgeError, LineProcess
 from tests.judges.site import CONF, hive_site
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SETTINGS: Final = {
     "hive.metastore.schema.verification": "false",
@@ -32,10 +30,6 @@ class Hive3Engine(Engine):
     """Hive 3.1.3 in a process of its own. Not for several threads at once.
 
     Its tables vanish with it.
-
-    Args:
-        timezone: Default time zone of the process.
-        heap_mb: Its heap.
     """
 
     def __init__(self, *, timezone: str = "UTC", heap_mb: int = 1024) -> None:

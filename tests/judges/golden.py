@@ -55,11 +55,7 @@ class GoldenCase:
     """One directory.
 
     Attributes:
-        version: Of the Hive that wrote it.
-        name: Of the folder.
-        note: What the case is about.
         columns: Names and Hive types, without partition columns.
-        partition_columns: The same of the partition columns.
         partitions: Empty for an unpartitioned table.
         buckets: -1 for an unbucketed table.
         bucket_columns: Empty for an unbucketed table.
@@ -128,7 +124,6 @@ class GoldenCase:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads a case from its folder."""
         facts = json.loads((folder / "case.json").read_text())
         return cls(
             version=facts["hive_version"],

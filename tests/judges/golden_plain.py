@@ -27,12 +27,9 @@ class PlainCase:
     """One directory.
 
     Attributes:
-        version: Of the Hive that wrote it.
         name: Of the folder; it ends with the format, and perhaps with the writer's time zone.
         columns: Names and Hive types, without partition columns.
         partitions: Values and directories, the latter relative to the table's; empty without any.
-        write_ids: The valid write ID list of a reader, in Hive's text.
-        txns: The valid transaction list, in Hive's text.
         steps: How it was made, as in `tools/golden_plain.py`.
         rows: `[column, ..., partition column, ...]`, sorted by their JSON text.
     """
@@ -48,17 +45,14 @@ class PlainCase:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
         return GOLDEN_PLAIN / self.version / self.name
 
     @property
     def format(self) -> str:
-        """A key of `FORMATS`."""
         return next(name for name in FORMATS if f"_{name}" in self.name)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads one folder."""
         facts = json.loads((folder / "case.json").read_text())
         return cls(
             version=folder.parent.name,
@@ -78,5 +72,4 @@ class PlainCase:
 
 
 def plain_cases() -> list[PlainCase]:
-    """Returns all of them, sorted."""
     return [PlainCase.read(f.parent) for f in sorted(GOLDEN_PLAIN.glob("*/*/case.json"))]

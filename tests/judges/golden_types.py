@@ -7,12 +7,10 @@ nanoseconds, days that only the old calendar has names for, bytes that are no te
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from tests.judges.golden_history import History, transactional_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "boolean": ("true", "false"),

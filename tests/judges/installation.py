@@ -80,9 +80,7 @@ class Judge(Enum):
 class Installation:
     """A judge that is ready to run.
 
-    Attributes:
-        classes: Folder of the compiled classes; it goes before the jars.
-        jars: Existing files, in Maven's order.
+    The folder of the compiled classes goes before the jars, which are in Maven's order.
     """
 
     classes: Path

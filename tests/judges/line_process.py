@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 Row = list[Any]
 
@@ -36,8 +34,7 @@ _LOG_LINES: Final = 30
 class JudgeError(Exception):
     """Hive refused or failed a request.
 
-    Attributes:
-        kind: Java class of the exception, empty when the process itself ended.
+    `kind` is the Java class of the exception, empty when the process itself ended.
     """
 
     def __init__(self, message: str, *, kind: str = "") -> None:
@@ -60,11 +57,7 @@ class LineProcess:
         flags: Sequence[str] = (),
         arguments: Sequence[str] = (),
     ) -> None:
-        """Starts the process and waits until it says that it is ready.
-
-        Raises:
-            JudgeError: It ended instead; the message ends with its log.
-        """
+        """Starts the process and waits until it says that it is ready."""
         self._log = work_dir / "judge.log"
         self._log_start = 0
         with self._log.open("ab") as log:

@@ -6,12 +6,10 @@ hive-site.xml.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.sax.saxutils import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONF: Final = Path(__file__).resolve().parent / "conf"  # how it logs: to stderr, errors alone
 QUERY_BASED_COMPACTION: Final = {
@@ -78,9 +76,7 @@ _FIXED: Final = {
 def hive_site(work_dir: Path, settings: Mapping[str, str]) -> str:
     """Returns hive-site.xml; the given settings win.
 
-    Args:
-        work_dir: Everything temporary goes below it.
-        settings: Further settings, `hive.metastore.uris` among them.
+    Everything temporary goes below `work_dir`. `hive.metastore.uris` is among the settings.
     """
     values = {
         **_FIXED,

@@ -13,15 +13,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from tests.judges.engine import table_names
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import LineProcess
 from tests.judges.site import CONF, hive_site
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _JUDGES: Final = {"4.0.1": Judge.HIVE_4, "3.1.3": Judge.ENGINE_3}
 
@@ -65,15 +62,9 @@ class StreamingWriter:
         self._process.kill()
 
     def __enter__(self) -> Self:
-        """Returns the writer."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kills the process if it still runs."""
         self.kill()
         self._process.close()

@@ -13,15 +13,13 @@ Example:
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.judges.engine import SqlEngine
 from tests.judges.installation import InstallationError, Judge, installation
 from tests.judges.line_process import LineProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VERSION: Final = "483"
 _FLAGS: Final = (
@@ -44,9 +42,7 @@ class TrinoJudge(SqlEngine):
     """Trino in a process of its own. Not for several threads at once.
 
     Args:
-        metastore_uri: `thrift://HOST:PORT`.
         properties: Further ones of the catalog; no secrets, which are in nobody's arguments.
-        heap_mb: Its heap.
     """
 
     def __init__(

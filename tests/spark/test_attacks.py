@@ -18,13 +18,20 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from tests.support.merge_clauses import (
+    INSERT_ALL,
+    UPDATE_ALL,
+    UPDATE_V,
+    UPSERT_V,
+    matched_delete,
+    matched_update,
+)
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 OURS = ("__position", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
 ALL = ("id", "h", *OURS, "t")
-UPDATE, DELETE, INSERT = MergeAction.UPDATE, MergeAction.DELETE, MergeAction.INSERT
 
 
 @pytest.fixture
@@ -63,15 +70,10 @@ def test_columns_named_like_our_helper_columns_are_merged_like_any_others(ours: 
         columns,
         ["id", "t"],
         [
-            MergeClause(
-                when=MergeWhen.MATCHED,
-                action=UPDATE,
-                set={
-                    "h": "to_json(struct(s.*))",
-                    "__source_row": "concat(t.__position, s._clause)",
-                },
+            matched_update(
+                {"h": "to_json(struct(s.*))", "__source_row": "concat(t.__position, s._clause)"}
             ),
-            MergeClause(when=MergeWhen.NOT_MATCHED, action=INSERT),
+            INSERT_ALL,
         ],
         condition="s.__position <> t.__source_row",
     )
@@ -98,32 +100,23 @@ def test_a_merge_chooses_one_clause_per_row_and_uses_one_current_time(lab4: Lab)
             ),
             keys=("id",),
             clauses=(
-                MergeClause(
-                    when=MergeWhen.MATCHED,
-                    action=UPDATE,
-                    condition="rand() < 0.4",
-                    set={"v": "'first'", **now},
-                ),
-                MergeClause(when=MergeWhen.MATCHED, action=DELETE, condition="rand() < 0.4"),
-                MergeClause(
-                    when=MergeWhen.MATCHED,
-                    action=UPDATE,
-                    set={"v": "'third'", "at": "s.seen", "day": "to_date(s.seen)"},
-                ),
+                matched_update({"v": "'first'", **now}, "rand() < 0.4"),
+                matched_delete("rand() < 0.4"),
+                matched_update({"v": "'third'", "at": "s.seen", "day": "to_date(s.seen)"}),
                 MergeClause(
                     when=MergeWhen.NOT_MATCHED,
-                    action=INSERT,
+                    action=MergeAction.INSERT,
                     condition="rand() < 0.5",
                     set={"id": "s.id", "v": "'new a'", **now},
                 ),
                 MergeClause(
                     when=MergeWhen.NOT_MATCHED,
-                    action=INSERT,
+                    action=MergeAction.INSERT,
                     set={"id": "s.id", "v": "'new b'", **now},
                 ),
                 MergeClause(
                     when=MergeWhen.NOT_MATCHED_BY_SOURCE,
-                    action=UPDATE,
+                    action=MergeAction.UPDATE,
                     condition="rand() < 0.5",
                     set={"v": "'gone'", **now},
                 ),
@@ -177,10 +170,7 @@ def test_a_merge_source_of_a_different_type_matches_the_partition_with_an_equal_
                 query="select 1L as id, 'new' as v, 1 as month, 'ab  ' as c from source",
             ),
             keys=("id", "month", "c"),
-            clauses=(
-                MergeClause(when=MergeWhen.MATCHED, action=UPDATE, set={"v": "s.v"}),
-                MergeClause(when=MergeWhen.NOT_MATCHED, action=INSERT),
-            ),
+            clauses=UPSERT_V,
         )
     )
     assert [(r[0], r[1], r[2]) for r in lab4.rows("t")] == [(1, "new", "01"), (2, "b", "2")]
@@ -190,9 +180,8 @@ def test_a_merge_source_of_a_different_type_matches_the_partition_with_an_equal_
 def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string", "w": "string"})
     lab4.insert("t", [(i, "v", "w") for i in range(4)], ["id", "v", "w"])
-    clause = MergeClause(when=MergeWhen.MATCHED, action=UPDATE, set={"v": "s.v"})
     with pytest.raises(errors.MergeCardinalityError, match="1 target row"):
-        lab4.merge("t", [(i // 2, str(i)) for i in (2, 3)], ["id", "v"], ["id"], [clause])
+        lab4.merge("t", [(i // 2, str(i)) for i in (2, 3)], ["id", "v"], ["id"], [UPDATE_V])
     assert {r[1] for r in lab4.rows("t")} == {"v"}
 
 
@@ -216,8 +205,9 @@ def test_columns_can_have_any_name_that_hive_allows(lab4: Lab, kind: str) -> Non
     lab4.update("t", {"a`b": "`c.d` + `__partition_0`"}, "`f g` = 4 and p = 'q'")
     assert lab4.rows("t") == [(1, 4, 3, 4, "x", "q")]
     assert [tuple(r) for r in lab4.frame("t").select("`a``b`", "p").collect()] == [(4, "q")]
-    clauses = [MergeClause(when=MergeWhen.MATCHED, action=UPDATE)]
-    lab4.merge("t", [(9, 4, 4, "q")], ["__partition_0", "a`b", "f g", "p"], ["a`b", "p"], clauses)
+    lab4.merge(
+        "t", [(9, 4, 4, "q")], ["__partition_0", "a`b", "f g", "p"], ["a`b", "p"], [UPDATE_ALL]
+    )
     assert lab4.rows("t") == [(9, 4, 3, 4, "x", "q")]
 
 

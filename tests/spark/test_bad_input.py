@@ -13,20 +13,14 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
+from tests.support.merge_clauses import UPDATE_ALL, unmatched_insert
 from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import B1, insert, write_acid
 
@@ -35,8 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.spark_lab import Lab
-
-UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
 
 
 @pytest.fixture
@@ -239,7 +231,7 @@ def test_a_sorted_table_is_refused(t: Lab) -> None:
 
 
 def test_a_not_matched_condition_cannot_use_target_columns(t: Lab) -> None:
-    clause = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="t.n = 1")
+    clause = unmatched_insert("t.n = 1")
     with pytest.raises(errors.UnknownColumnError, match=r"t\.n"):
         t.merge("t", [(9, 9)], ["id", "n"], ["id"], [clause])
     untouched(t)

@@ -10,8 +10,8 @@ from pyarrow import orc
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
+from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 TYPES = {"name": "string", "id": "bigint", "v": "int"}
 BY = ("id", "name")
 NAMES = ["id", "name", "v", "p"]
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 def astray(lab: Lab, buckets: int, version: int) -> list[str]:
@@ -58,7 +54,7 @@ def test_every_file_contains_only_rows_of_its_own_bucket(
     )
     lab4.insert("t", [(i, f"n{i}", 0, i % 2) for i in range(40)], NAMES)
     lab4.update("t", {"v": "v + 1"}, "id % 3 = 0")
-    lab4.merge("t", [(i, f"n{i}", 7, i % 2) for i in range(30, 50)], NAMES, list(BY), UPSERT)
+    lab4.merge("t", [(i, f"n{i}", 7, i % 2) for i in range(30, 50)], NAMES, list(BY), UPSERT_V)
     assert astray(lab4, buckets, version) == []
     lab4.compact("t", CompactionChoice.MAJOR)
     lab4.clean("t")

@@ -15,8 +15,7 @@ from airflow_hiveacid.format.errors import (
     FeedOvertakenError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
 from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeClause,
@@ -24,6 +23,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from tests.support.column_lists import columns_of
+from tests.support.merge_clauses import UPDATE_ALL
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab, Row
@@ -92,15 +93,10 @@ def test_a_change_feed_continues_after_its_last_range(lab4: Lab, tmp_path: Path)
 def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
     lab4: Lab, tmp_path: Path
 ) -> None:
-    columns = {
-        "id": "bigint",
-        "v": "timestamp",
-        "d": "decimal(7,2)",
-        "s": "struct<a:int,b:struct<c:varchar(3)>>",
-        "l": "array<date>",
-        "m": "map<string,array<double>>",
-        "b": "binary",
-    }
+    columns = columns_of(
+        "id bigint, v timestamp, d decimal(7,2), s struct<a:int,b:struct<c:varchar(3)>>, "
+        "l array<date>, m map<string,array<double>>, b binary"
+    )
     values = (
         "1, TIMESTAMP '2026-01-01 00:00:00', 1.5,"
         " named_struct('a', 1, 'b', named_struct('c', 'x')),"
@@ -127,7 +123,7 @@ def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
             source=SourceSpec(format="parquet", location=location),
             keys=("id",),
             clauses=(
-                MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+                UPDATE_ALL,
                 MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
             ),
         )

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
+from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,14 +18,9 @@ if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.op = 'D'"),
-    MergeClause(
-        when=MergeWhen.MATCHED,
-        action=MergeAction.UPDATE,
-        set={"name": "s.name"},
-        condition="s.op = 'U'",
-    ),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="s.op = 'I'"),
+    matched_delete("s.op = 'D'"),
+    matched_update({"name": "s.name"}, "s.op = 'U'"),
+    unmatched_insert("s.op = 'I'"),
 )
 SHAPES = {
     "plain": {},

@@ -10,12 +10,13 @@ from pyarrow import orc
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.health import look
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
+from airflow_hiveacid.watch.health import compaction_need
 from tests.unit.storage.orc_tables import B1, tombstone, write_acid
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def test_cleaning_waits_for_a_transaction_that_requests_a_lock_after_the_note(
         if step == "noted":
             ask_for_lock(lab, "t", late, LockType.SHARED_READ)
 
-    held = lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=meanwhile)
+    held = lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=meanwhile)
     assert held.status is JobStatus.NOTHING_TO_DO
     assert [r["txn_id"] for r in held.details["cleanings"][0]["waited_for"]] == [late]
     assert lab.directories("t") == before
@@ -165,16 +166,17 @@ def test_a_table_with_the_no_auto_compaction_property_is_compacted_only_on_reque
     for number in range(11):
         lab.insert("t", [(number,)], ["id"])
     before = lab.directories("t")
-    seen = look(lab.endpoint, f"{lab.db}.t", None, GivenThresholds())
-    assert not seen.due
-    assert f"{key}=TRUE" in str(seen)
+    ref = TableRef(lab.db, "t")
+    need = compaction_need(lab.client, ref, None, GivenThresholds())
+    assert not need.due
+    assert f"{key}=TRUE" in str(need)
     held = lab.compact("t")
     assert held.status is JobStatus.NOTHING_TO_DO
     assert f"{key}=TRUE" in held.details["compactions"][0]["why"]
     assert lab.directories("t") == before
-    lab.client.set_table_parameters(TableRef(lab.db, "t"), {key: "false"})
-    assert look(lab.endpoint, f"{lab.db}.t", None, GivenThresholds()).due
-    lab.client.set_table_parameters(TableRef(lab.db, "t"), {key: "true"})
+    lab.client.set_table_parameters(ref, {key: "false"})
+    assert compaction_need(lab.client, ref, None, GivenThresholds()).due
+    lab.client.set_table_parameters(ref, {key: "true"})
     assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
     assert lab.rows("t") == [(number,) for number in range(11)]
 

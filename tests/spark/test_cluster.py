@@ -53,7 +53,7 @@ def test_insert_merge_and_major_compaction_run_on_separate_worker_processes(
     assert merged.result.status is JobStatus.COMMITTED
     assert str(merged.result.spark_app_id).startswith("app-")
     assert lab4.rows("t") == AFTER
-    spec = CompactSpec(target=f"{lab4.db}.t", choice=CompactionChoice.MAJOR)
+    spec = CompactSpec.of_table(f"{lab4.db}.t", choice=CompactionChoice.MAJOR)
     compacted = submit(tmp_path, lab4.endpoint, spec, job_key=f"{lab4.db}/c", master=cluster)
     assert compacted.code == 0, compacted.log[-3000:]
     assert lab4.rows("t") == AFTER

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanTablesSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 
@@ -50,7 +50,7 @@ def _deltas(lab: Lab) -> dict[str, int]:
 def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
     _fill(lab)
     before = {name: lab.rows(name) for name in ("whole", "parts", "inserts", "quiet")}
-    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), delta_count=3)
+    spec = CompactSpec(tables=(f"{lab.db}.*",), delta_count=3)
     result = lab.run(spec)
     assert result.status is JobStatus.COMMITTED
     assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 1, "quiet": 0}
@@ -64,11 +64,11 @@ def test_one_job_cleans_every_table_that_one_job_has_compacted(lab: Lab) -> None
     names = ("whole", "parts", "inserts", "quiet")
     before = {name: lab.rows(name) for name in names}
     pattern = (f"{lab.db}.*",)
-    assert lab.run(CompactTablesSpec(tables=pattern, delta_count=3)).status is JobStatus.COMMITTED
+    assert lab.run(CompactSpec(tables=pattern, delta_count=3)).status is JobStatus.COMMITTED
     deltas = _deltas(lab)
-    planned = lab.run(CleanTablesSpec(tables=pattern, plan_only=True))
+    planned = lab.run(CleanSpec(tables=pattern, plan_only=True))
     assert (planned.status, _deltas(lab)) == (JobStatus.PLANNED, deltas)
-    result = lab.run(CleanTablesSpec(tables=pattern))
+    result = lab.run(CleanSpec(tables=pattern))
     assert result.status is JobStatus.COMMITTED
     assert _deltas(lab) == {"whole": 0, "parts": 1, "inserts": 0, "quiet": 1}
     assert planned.files == result.files == sum(deltas.values()) - 2
@@ -79,7 +79,7 @@ def test_one_job_cleans_every_table_that_one_job_has_compacted(lab: Lab) -> None
         f"{lab.db}.parts": 2,
         f"{lab.db}.inserts": 1,
     }
-    assert lab.run(CleanTablesSpec(tables=pattern)).status is JobStatus.NOTHING_TO_DO
+    assert lab.run(CleanSpec(tables=pattern)).status is JobStatus.NOTHING_TO_DO
 
 
 def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> None:
@@ -92,7 +92,7 @@ def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> No
         if step == "staged":
             aborted.extend(abort_job(lab.client.clone(), key, attempt, []))
 
-    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), delta_count=3)
+    spec = CompactSpec(tables=(f"{lab.db}.*",), delta_count=3)
     with pytest.raises(PartitionsFailedError):
         lab.run(spec, job_key=key, on_step=kill)
     assert aborted
@@ -112,7 +112,7 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
         time.sleep(nap_s)
         return ()
 
-    spec = CompactTablesSpec(
+    spec = CompactSpec(
         tables=(f"{lab.db}.[pw]*",), delta_count=3, until_s=time.time() + 20, at_end=AtEnd.STOP
     )
     began_s = time.monotonic()
@@ -129,7 +129,7 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
     ]
     assert left == []
     assert list(lab.client.valid_txns().open) == []
-    again = lab.run(CompactTablesSpec(tables=spec.tables, delta_count=3))
+    again = lab.run(CompactSpec(tables=spec.tables, delta_count=3))
     assert again.status is JobStatus.COMMITTED
     assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 0, "quiet": 0}
     assert lab.rows("whole") == before

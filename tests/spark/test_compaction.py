@@ -26,8 +26,9 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 
@@ -162,9 +163,7 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     assert identities(lab4) == before
 
 
-def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(
-    lab3: Lab,
-) -> None:
+def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(lab3: Lab) -> None:
     lab3.table("t", COLUMNS)
     rows = history(lab3)
     before = lab3.directories("t")
@@ -269,7 +268,7 @@ def test_plan_only_returns_the_planned_compaction_and_changes_nothing(lab: Lab) 
     history(lab)
     before = lab.directories("t")
     result = lab.run(
-        CompactSpec(target=f"{lab.db}.t", choice=CompactionChoice.MAJOR, plan_only=True)
+        CompactSpec.of_table(f"{lab.db}.t", choice=CompactionChoice.MAJOR, plan_only=True)
     )
     assert result.status is JobStatus.PLANNED
     (one,) = result.details["compactions"]
@@ -364,7 +363,7 @@ def test_an_interrupted_cleaning_is_completed_by_the_next_one(lab: Lab) -> None:
             raise CutError
 
     with pytest.raises(CutError):
-        lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=cut)
+        lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=cut)
     lab.clean("t")
     assert lab.directories("t") == ["base_0000005"]
     assert lab.rows("t") == rows

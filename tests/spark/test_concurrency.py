@@ -84,9 +84,7 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_others_raise_a_conf
 
 
 @pytest.mark.promise("C8")
-def test_a_compaction_neither_blocks_concurrent_writers_nor_loses_their_rows(
-    lab_pg: Lab,
-) -> None:
+def test_a_compaction_neither_blocks_concurrent_writers_nor_loses_their_rows(lab_pg: Lab) -> None:
     lab_pg.table("t", {"id": "bigint", "v": "int"})
     for i in range(4):
         lab_pg.insert("t", [(i, 0)], ["id", "v"])

@@ -10,9 +10,9 @@ from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquir
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.spark.maintenance import conversion_rows
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.maintenance import convert as convert_module
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
-from airflow_hiveacid.spark.reading.tables import read_snapshot
 from airflow_hiveacid.spark.writing.files.row_hash import row_digest
 from tests.unit.storage.orc_tables import write_plain
 
@@ -147,9 +147,9 @@ def test_a_refused_conversion_leaves_the_table_and_its_files_unchanged(
     # Rows that would be others: nothing of it stays.
     digests = iter(range(9))
     monkeypatch.setattr(
-        conversion_rows,
+        convert_module,
         "row_digest",
-        lambda _rows: conversion_rows.RowDigest(rows=2, hashes=next(digests)),
+        lambda _rows: convert_module.RowDigest(rows=2, hashes=next(digests)),
     )
     (root / "part_0").rename(root / "000000_0")
     for to in (FULL, ONLY):

@@ -14,16 +14,13 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, Tabl
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
-from airflow_hiveacid.spark.reading.events import partition_key, partition_text
+from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
@@ -32,6 +29,8 @@ from airflow_hiveacid.spark.statements.expressions import stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
+from airflow_hiveacid.writing.events import partition_text
+from tests.support.merge_clauses import UPDATE_V, matched_delete
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,9 +168,12 @@ def test_an_invalid_assignment_or_condition_is_refused_during_planning(
 def test_an_unsupported_on_condition_of_a_merge_is_refused_during_planning(
     spark: SparkSession, keys: tuple[str, ...], condition: str | None, message: str
 ) -> None:
-    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
     spec = MergeSpec(
-        target="d.t", source=SourceSpec(), keys=keys, clauses=(clause,), condition=condition
+        target="d.t",
+        source=SourceSpec(),
+        keys=keys,
+        clauses=(matched_delete(),),
+        condition=condition,
     )
     source = spark.sql("select 1 as k, array(1) as d")
     with pytest.raises(errors.ExpressionError, match=message):
@@ -245,8 +247,7 @@ def test_data_broadcast_to_executors_is_limited_in_bytes(
 ) -> None:
     table = table_of(k="int", v="string")
     source = spark.range(100).selectExpr("int(id) as k", "repeat('x', 1000) as v")
-    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"})
-    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(clause,))
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(UPDATE_V,))
     program = plan_merge(spark, table, spec, source)
     names = HelperNames.beside(table.column_names, source.columns)
     kept = source.withColumn(names.source_row, F.monotonically_increasing_id())

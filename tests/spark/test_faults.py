@@ -125,7 +125,7 @@ def check_killed_compactor(lab: Lab, tmp_path: Path, step: str) -> None:
         lab.insert("t", [(i, "a")], ["id", "name"])
     lab.delete("t", "id = 1")
     key = f"{lab.db}/compact"
-    spec = CompactSpec(target=f"{lab.db}.t", choice=CompactionChoice.MAJOR)
+    spec = CompactSpec.of_table(f"{lab.db}.t", choice=CompactionChoice.MAJOR)
     killed = submit(tmp_path, lab.endpoint, spec, job_key=key, stop_at=step)
     assert killed.code != 0, killed.log
     assert lab.rows("t") == [(0, "a"), (2, "a")]

@@ -18,12 +18,10 @@ from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
     SourceSpec,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,8 +169,8 @@ def test_a_merge_matches_rows_in_files_that_also_contain_invalid_utf_8(
         insert(lab4, tmp_path, rows, query="select cast(s as string) s, int(v) v from source")
     for text in texts:
         clauses = [
-            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "2"}),
-            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+            matched_update({"v": "2"}),
+            INSERT_ALL,
         ]
         merged = lab4.merge("t", [(text, "3")], ["s", "v"], ["s"], clauses)
         assert (merged.rows.updated, merged.rows.inserted) == (1, 0)

@@ -26,7 +26,8 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.terms import job_terms
 
@@ -189,9 +190,7 @@ def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) ->
     assert lab.directories("t", "p=1") == [f"delta_000000{i}_000000{i}_0000" for i in (1, 2, 3)]
 
 
-def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(
-    lab: Lab,
-) -> None:
+def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(lab: Lab) -> None:
     made(lab)
     table = lab.info("t")
     txn_id = lab.client.open_txn(TxnType.DEFAULT)

@@ -14,12 +14,10 @@ import pytest
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.writing.files import small_changes
+from airflow_hiveacid.writing import event_files
+from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
 
 STEPS = 12
 UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v + t.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="s.v >= 0"),
+    matched_delete("s.v < 0"),
+    matched_update({"v": "s.v + t.v"}),
+    unmatched_insert("s.v >= 0"),
 )
 
 
@@ -121,10 +119,7 @@ class History:
 )
 @pytest.mark.long_cases("4.0.1-plain", "3.1.3-buckets")
 def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
-    lab: Lab,
-    partitioned: bool,
-    buckets: int,
-    capsys: pytest.CaptureFixture[str],
+    lab: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("HIVEACID_SEED") or random.SystemRandom().randint(0, 1 << 30))
     with capsys.disabled():
@@ -145,9 +140,9 @@ def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
     for _ in range(STEPS):
         verb = history.random.choice(verbs)
         # Some of the changes are written by the driver, some by tasks.
-        few = history.random.choice([0, small_changes.MOST_EVENTS])
+        few = history.random.choice([0, event_files.MOST_EVENTS])
         done.append(f"{verb.__name__} few={few}")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small_changes, "MOST_EVENTS", few)
+            patch.setattr(event_files, "MOST_EVENTS", few)
             verb()
         assert lab.rows("t") == history.expected(), f"seed {seed}: {done}"

@@ -10,25 +10,19 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange, key_ranges
+from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
+from tests.support.merge_clauses import UPDATE_V, UPSERT_ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.spark_lab import Lab
-
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +73,7 @@ def test_merge_keys_that_python_cannot_represent_are_matched(
 
     name = f"{lab4.db}.t"
     lab4.run(InsertSpec(target=name, source=source("old")))
-    result = lab4.run(MergeSpec(target=name, source=source("new"), keys=("k",), clauses=UPSERT))
+    result = lab4.run(MergeSpec(target=name, source=source("new"), keys=("k",), clauses=UPSERT_ALL))
     assert (result.rows.updated, result.rows.inserted) == (len(keys), 0)
     assert [r.v for r in lab4.frame("t").select("v").collect()] == ["new"] * len(keys)
 
@@ -108,9 +102,8 @@ def test_merge_keys_match_even_if_one_is_outside_the_column_type_or_the_calendar
         query = f"select cast(k as {wide}) as k, 1 as v from source"
         values = tuple((key,) for key in keys)
         source = SourceSpec(values=values, columns=("k",), query=query)
-        matched = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"})
         name = f"{lab4.db}.{table}"
-        lab4.run(MergeSpec(target=name, source=source, keys=("k",), clauses=(matched,)))
+        lab4.run(MergeSpec(target=name, source=source, keys=("k",), clauses=(UPDATE_V,)))
         assert [row[1] for row in lab4.rows(table)] == [1] * len(there)
 
 

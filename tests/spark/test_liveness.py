@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import CompactionCancelledError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions

@@ -16,17 +16,10 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    LoadSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    TransactionSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, TransactionSpec, UpdateSpec
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.spark.statements import load as load_module
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
@@ -75,10 +68,7 @@ def test_loaded_rows_can_be_read_changed_and_compacted(lab: Lab, tmp_path: Path)
     }  # fmt: skip
     lab.delete("t", "id IN (2, 4)")
     lab.update("t", {"name": "'new'"}, "id = 3")
-    upsert = (
-        MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"}),
-        MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-    )
+    upsert = (matched_update({"name": "s.name"}), INSERT_ALL)
     lab.merge("t", [(5, "merged"), (6, "n6")], list(COLUMNS), ["id"], upsert)
     expected = [(0, "n0"), (1, "n1"), (3, "new"), (5, "merged"), (6, "n6")]
     assert lab.rows("t") == expected

@@ -16,15 +16,13 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.reading.access import MOST_NAMED
-from airflow_hiveacid.spark.reading.tables import read_snapshot
+from airflow_hiveacid.reading.access import MOST_NAMED
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 _MEETING_S = 25.0
 
 
@@ -73,7 +67,7 @@ def change_of(lab: Lab, kind: str, p: int) -> Job:
     if kind == "delete":
         return DeleteSpec(target=target, where=f"p = {p} AND id = {p}")
     source = SourceSpec(values=((p, p + 10, p), (p + 100, 0, p)), columns=tuple(NAMES))
-    return MergeSpec(target=target, source=source, keys=("id", "p"), clauses=UPSERT)
+    return MergeSpec(target=target, source=source, keys=("id", "p"), clauses=UPSERT_V)
 
 
 @pytest.mark.promise("L1")

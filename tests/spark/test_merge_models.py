@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.statements import merge as merge_module
-from airflow_hiveacid.spark.writing.files import small_changes
+from airflow_hiveacid.writing import event_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,7 +190,7 @@ def test_a_merge_leaves_the_rows_of_the_model(
 ) -> None:
     table_of(lab4, "t", TARGET_ROWS, partitioned=partitioned)
     if partitioned == (rules in ("update", "none")):
-        monkeypatch.setattr(small_changes, "MOST_EVENTS", 0)  # written by tasks
+        monkeypatch.setattr(event_files, "MOST_EVENTS", 0)  # written by tasks
     chosen = RULES[rules]
     expected = modelled(
         TARGET_ROWS, SOURCE_ROWS, ["id"], chosen, *([on[1]] if on is not None else [])

@@ -13,7 +13,6 @@ import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -22,6 +21,7 @@ from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.spark_lab import Lab
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.server
 
 CLAUSES = [
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+    UPDATE_ALL,
+    INSERT_ALL,
 ]
 ODD = "a/b c=1 %2F#?"
 JAVA = 0

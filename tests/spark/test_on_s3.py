@@ -18,20 +18,14 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-    TransactionSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.s3_fronts import lists_late
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.s3_lab import MotoS3
 from tests.support.s3_session import knowing
 from tests.support.spark_lab import make_lab, with_settings
@@ -47,8 +41,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.server
 
 CLAUSES = [
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+    UPDATE_ALL,
+    INSERT_ALL,
 ]
 ODD = "a/b c=1 %2F#?"
 

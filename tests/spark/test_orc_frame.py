@@ -26,12 +26,14 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.reading import arrow_scan
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files import arrow_scan
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from tests.judges.golden import GoldenCase, cases
+from tests.support.column_lists import columns_of
 from tests.support.spark_lab import native_files
 
 if TYPE_CHECKING:
@@ -135,28 +137,14 @@ def test_a_file_is_read_by_many_tasks_and_each_omits_its_deleted_rows(
         spark.conf.unset(key)
 
 
-COLUMNS = {
-    "id": "bigint",
-    "bo": "boolean",
-    "ti": "tinyint",
-    "si": "smallint",
-    "it": "int",
-    "fl": "float",
-    "do": "double",
-    "de": "decimal(38,18)",
-    "st": "string",
-    "vc": "varchar(5)",
-    "bi": "binary",
-    "da": "date",
-    "ts": "timestamp",
-    "ch": "char(6)",
-    "at": "array<struct<t:timestamp>>",
-    "ar": "array<int>",
-    "ma": "map<string,array<bigint>>",
-    "sr": "struct<x:int,y:struct<z:string>>",
-    "dk": "map<int,array<struct<v:double,d:date,t:timestamp>>>",
-    "al": "array<map<date,struct<v:decimal(20,3),f:float>>>",
-}
+COLUMNS = columns_of(
+    "id bigint, bo boolean, ti tinyint, si smallint, it int, fl float, do double, "
+    "de decimal(38,18), st string, vc varchar(5), bi binary, da date, ts timestamp, ch char(6), "
+    "at array<struct<t:timestamp>>, ar array<int>, ma map<string,array<bigint>>, "
+    "sr struct<x:int,y:struct<z:string>>, "
+    "dk map<int,array<struct<v:double,d:date,t:timestamp>>>, "
+    "al array<map<date,struct<v:decimal(20,3),f:float>>>"
+)
 SCHEMA = ", ".join(
     f"{n} {'string' if 'char' in t else t.replace('timestamp', 'timestamp_ntz')}"
     for n, t in COLUMNS.items()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.policies import ConflictOutcome, ConflictPolicy, Doing, Meeting
+from airflow_hiveacid.format.policies import ConflictOutcome, ConflictPolicy, Meeting, WriteKind
 from tests.proofs.conflicts.cells import Order, expected, meet
 from tests.support.spark_lab import Lab, make_lab
 
@@ -27,10 +27,10 @@ def lab_pg(spark: SparkSession, hive_metastore_on_postgres: LocalMetastore) -> I
 
 
 PAIRS = [
-    (STRICT, Order.AT_WORK, Doing.INSERT, Doing.INSERT),
-    (STRICT, Order.AT_WORK, Doing.CHANGE, Doing.MAJOR),
-    pytest.param(STRICT, Order.LATE, Doing.CHANGE, Doing.OVERWRITE, marks=pytest.mark.long),
-    pytest.param(HIVE, Order.AT_WORK, Doing.INSERT, Doing.CHANGE, marks=pytest.mark.long),
+    (STRICT, Order.AT_WORK, WriteKind.INSERT, WriteKind.INSERT),
+    (STRICT, Order.AT_WORK, WriteKind.CHANGE, WriteKind.MAJOR),
+    pytest.param(STRICT, Order.LATE, WriteKind.CHANGE, WriteKind.OVERWRITE, marks=pytest.mark.long),
+    pytest.param(HIVE, Order.AT_WORK, WriteKind.INSERT, WriteKind.CHANGE, marks=pytest.mark.long),
 ]
 
 
@@ -38,7 +38,7 @@ PAIRS = [
 @pytest.mark.promise("O2")
 @pytest.mark.parametrize(("policy", "order", "earlier", "later"), PAIRS)
 def test_two_concurrent_jobs_end_as_the_conflict_table_says(
-    lab_pg: Lab, policy: ConflictPolicy, order: Order, earlier: Doing, later: Doing
+    lab_pg: Lab, policy: ConflictPolicy, order: Order, earlier: WriteKind, later: WriteKind
 ) -> None:
     lab = lab_pg
     meeting = Meeting(earlier=earlier, later=later)
@@ -50,7 +50,7 @@ def test_two_concurrent_jobs_end_as_the_conflict_table_says(
 @pytest.mark.promise("O3")
 @pytest.mark.promise("M1")
 def test_the_later_of_two_changes_fails_under_the_strict_policy_on_3x(lab3: Lab) -> None:
-    meeting = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+    meeting = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
     seen = meet(lab3, "t", STRICT, Order.LATE, meeting)
     assert (seen.outcome, seen.trouble) == (ConflictOutcome.FAILS, ""), seen.told
 
@@ -58,7 +58,10 @@ def test_the_later_of_two_changes_fails_under_the_strict_policy_on_3x(lab3: Lab)
 def test_inserts_and_a_minor_compaction_do_not_conflict_under_the_strict_policy(
     lab_pg: Lab,
 ) -> None:
-    for earlier, later in ((Doing.INSERT, Doing.MINOR), (Doing.MINOR, Doing.INSERT)):
+    for earlier, later in (
+        (WriteKind.INSERT, WriteKind.MINOR),
+        (WriteKind.MINOR, WriteKind.INSERT),
+    ):
         meeting = Meeting(earlier=earlier, later=later)
         seen = meet(lab_pg, earlier.value, STRICT, Order.AT_WORK, meeting)
         wanted, _ = expected((lab_pg.client.generation, STRICT, Order.AT_WORK, meeting))

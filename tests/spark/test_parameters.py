@@ -20,14 +20,12 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,
@@ -36,8 +34,9 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     _Binder,
 )
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,13 +241,8 @@ def test_assignments_clauses_and_queries_accept_parameters(t: Lab) -> None:
         keys=("id",),
         condition="t.v = :was",
         clauses=(
-            MergeClause(
-                when=MergeWhen.MATCHED,
-                action=MergeAction.UPDATE,
-                condition="s.v <> :not",
-                set={"v": "concat(s.v, :tail)", "d": ":day"},
-            ),
-            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+            matched_update({"v": "concat(s.v, :tail)", "d": ":day"}, "s.v <> :not"),
+            INSERT_ALL,
         ),
     )
     values = {

@@ -21,6 +21,7 @@ from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.examples import merge_orders
+from tests.support.column_lists import columns_of
 from tests.support.spark_submit import submit
 
 if TYPE_CHECKING:
@@ -187,10 +188,7 @@ def test_a_program_overtaken_before_its_snapshot_runs_once_and_reads_the_newer_r
     ],
 )
 def test_an_undeclared_or_invalid_statement_of_a_program_ends_its_transaction(
-    shop: Lab,
-    body: Callable[[acid.Transaction, str], object],
-    error: type[Exception],
-    message: str,
+    shop: Lab, body: Callable[[acid.Transaction, str], object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         run(shop, spec_of(shop, changes=("t",)), lambda txn: body(txn, shop.db))
@@ -262,12 +260,7 @@ def test_the_example_program_is_applied_once_despite_a_kill_after_its_commit(
     for name, columns in {
         "orders": {"customer": "bigint", "amount": "int", "day": "date"},
         "customers": {"id": "bigint", "total": "bigint"},
-        "audit": {
-            "day": "string",
-            "new_customers": "bigint",
-            "old_customers": "bigint",
-            "rich": "bigint",
-        },
+        "audit": columns_of("day string, new_customers bigint, old_customers bigint, rich bigint"),
     }.items():
         in_demo(lab4).table(name, columns)
     demo = in_demo(lab4)

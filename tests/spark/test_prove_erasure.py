@@ -17,11 +17,14 @@ from airflow_hiveacid.format.errors import ErasureNotProvedError, UnknownColumnE
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ProveErasureSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
+    CompactionChoice,
+    ProveErasureSpec,
+)
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
-from airflow_hiveacid.spark.reading.tables import read_snapshot
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:

@@ -8,19 +8,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
+from tests.support.merge_clauses import matched_delete
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,8 +111,7 @@ def test_a_merge_reads_only_the_partitions_that_match_its_join_keys(
 ) -> None:
     table, names = partitioned(*values, by=by)
     frame = spark.sql(source)
-    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
-    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("p",), clauses=(clause,))
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("p",), clauses=(matched_delete(),))
     program = plan_merge(spark, table, spec, frame)
     found = partitions_meeting(table, names, frame, program.keys, program.equal)
     assert [name.values[0] for name in found] == left
@@ -147,8 +140,7 @@ def test_a_text_key_matches_only_a_number_of_the_same_value(
     table = TableInfo(
         ref=TableRef("d", "t"), location="file:/d/t", columns=(Column(name="k", type=kind),)
     )
-    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
-    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(clause,))
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(matched_delete(),))
     source = spark.createDataFrame([(text,) for text in texts], "k string")
     program = plan_merge(spark, table, spec, source)
     target = spark.sql(f"select cast({value} as {kind}) as k")

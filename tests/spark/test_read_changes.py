@@ -21,18 +21,18 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Keeping
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.reading.feed import files as changed_files
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_COLUMNS
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
@@ -40,17 +40,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from airflow_hiveacid.spark.reading.feed.scan import ChangePiece
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.reading.change_scan import ChangePiece
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from tests.support.spark_lab import Lab, Row
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.
 ONLY_HIVE_4 = {ONLY_HIVE_4_READS: "true"}
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT = (matched_delete("s.v < 0"), UPDATE_V, INSERT_ALL)
 
 
 @contextmanager
@@ -76,7 +72,7 @@ def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list
     table = lab.info("t")
     lab.client.set_table_parameters(table.ref, kept_parameters(lab.client.generation))
     keeping = Keeping(
-        roots={PartitionName(): Kept(floor=WriteId(floor))},
+        roots={PartitionName(): Guarantee(floor=WriteId(floor))},
         last_entry_id=1 << 40,
         since_s=0.0,
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab

@@ -14,13 +14,13 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
-from airflow_hiveacid.spark.writing.files import small_changes
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.writing import event_files
 from tests.spark.test_read_changes import changes
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_rebalance_spreads_the_rows_of_each_partition_evenly_under_an_exclusiv
 def test_tasks_spread_and_sort_rows_without_changing_any_value(
     lab4: Lab, order_by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_changes, "MOST_EVENTS", 0)
+    monkeypatch.setattr(event_files, "MOST_EVENTS", 0)
     lab4.table("t", {"id": "bigint", "at": "timestamp", "c": "char(2)", "old": NESTED})
     put(lab4, [row(i) for i in range(COUNT)])
     lab4.insert("t", [(COUNT, "z")], ["id", "c"])

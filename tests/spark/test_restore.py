@@ -74,9 +74,7 @@ def changed_everywhere(lab: Lab, **made: object) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_restore_undoes_all_changes_of_partitions_since_the_version(
-    lab: Lab,
-) -> None:
+def test_a_restore_undoes_all_changes_of_partitions_since_the_version(lab: Lab) -> None:
     before = changed_everywhere(lab)
     lab.delete("t", "p = 4")
     lab.update("t", {"v": "v + 100"}, "id = 1")
@@ -113,9 +111,7 @@ def test_an_insert_overwrite_from_a_version_keeps_partitions_that_were_filled_la
 
 @pytest.mark.usefixtures("bases")
 @pytest.mark.long_cases("3.1.3")
-def test_a_restore_writes_a_base_for_each_partition_with_many_changes(
-    lab: Lab,
-) -> None:
+def test_a_restore_writes_a_base_for_each_partition_with_many_changes(lab: Lab) -> None:
     before = changed_everywhere(lab)
     lab.update("t", {"v": "v + 100"}, "id = 1")
     lab.delete("t", "p = 4")

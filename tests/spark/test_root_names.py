@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
+from tests.support.merge_clauses import UPSERT_ALL
 from tests.support.spark_lab import native_files, with_settings
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 ROOT_NAMES = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 def target(lab: Lab) -> Target:
@@ -59,7 +55,7 @@ def test_columns_named_like_acid_root_columns_can_be_read_and_changed(lab4: Lab,
         assert lab4.rows("t") == rows
         lab4.update("t", {"v": "1"}, f"id % 10 = 1 and ({name} is null or {name} < 0)")
         lab4.delete("t", "id % 10 = 2")
-        lab4.merge("t", [(3, 7, 7), (33, None, 7)], columns, ["id"], UPSERT)
+        lab4.merge("t", [(3, 7, 7), (33, None, 7)], columns, ["id"], UPSERT_ALL)
         assert is_native(lab4)
         assert sorted(lab4.rows("t")) == sorted([*expected, (3, 7, 7), (33, None, 7)])
 
@@ -73,7 +69,7 @@ def test_a_table_with_a_column_named_row_is_read_by_our_reader(lab4: Lab) -> Non
     assert lab4.rows("t") == rows
     lab4.update("t", {"v": "1"}, "t.row is null and id = 1")
     lab4.delete("t", "`row` = -11")
-    lab4.merge("t", [(2, 2, 2), (50, None, 2)], ["id", "row", "v"], ["id"], UPSERT)
+    lab4.merge("t", [(2, 2, 2), (50, None, 2)], ["id", "row", "v"], ["id"], UPSERT_ALL)
     expected = [(i, r, int(i == 1)) for i, r, _ in rows if i not in (2, 11)]
     assert sorted(lab4.rows("t")) == sorted([*expected, (2, 2, 2), (50, None, 2)])
 

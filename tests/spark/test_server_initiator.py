@@ -11,7 +11,7 @@ import airflow_hiveacid
 from airflow_hiveacid.format.errors import PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -93,7 +93,7 @@ def test_our_compaction_serves_a_request_of_hives_initiator(
 
 def served(lab: Lab, **more: object) -> list[tuple[str, str, str]]:
     """Serve the queue with one job; the tables and partitions that it compacted, and how."""
-    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), choice=CompactionChoice.QUEUED, **more)  # type: ignore[arg-type]
+    spec = CompactSpec(tables=(f"{lab.db}.*",), choice=CompactionChoice.QUEUED, **more)  # type: ignore[arg-type]
     found: Any = lab.run(spec).details["compactions"]
     return [(one["table"].split(".")[1], one["partition"], one["kind"]) for one in found]
 
@@ -133,7 +133,7 @@ def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(
     insert_rows(lab, "t")
     ref, application = lab.info("t").ref, lab.spark.sparkContext.applicationId
     lab.client.request_compaction(ref, None, CompactionType.MAJOR)
-    spec = CompactTablesSpec(tables=(f"{lab.db}.t",), choice=CompactionChoice.QUEUED)
+    spec = CompactSpec(tables=(f"{lab.db}.t",), choice=CompactionChoice.QUEUED)
     seen: list[CompactionEntry] = []
 
     def fail(step: str) -> None:

@@ -20,14 +20,14 @@ from pyspark.util import InheritableThread
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
+from tests.support.column_lists import columns_of
+from tests.support.merge_clauses import UPSERT_V
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_lab import make_lab
 
@@ -39,17 +39,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.local.metastore.server import LocalMetastore
     from tests.support.spark_lab import Lab
 
-COLUMNS = {
-    "id": "bigint",
-    "flag": "char(4)",
-    "vc": "varchar(5)",
-    "de": "decimal(10,2)",
-    "da": "date",
-    "ts": "timestamp",
-    "fl": "double",
-    "ma": "map<string,int>",
-    "sr": "struct<x:int,c:char(3)>",
-}
+COLUMNS = columns_of(
+    "id bigint, flag char(4), vc varchar(5), de decimal(10,2), da date, ts timestamp, "
+    "fl double, ma map<string,int>, sr struct<x:int,c:char(3)>"
+)
 PLAIN = {"id": "bigint", "v": "int", "da": "date", "sr": "struct<x:int,y:string>"}
 PARTITION = {"p": "char(3)", "d": "date"}
 
@@ -113,10 +106,6 @@ SETTINGS: tuple[Mapping[str, str], ...] = (
 )
 DAY = dt.date(2020, 1, 2)
 MOMENT = dt.datetime.fromisoformat("2020-03-08 02:30:00.123456")
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 @contextmanager
@@ -196,7 +185,7 @@ def test_reads_and_statements_are_correct_under_unusual_session_settings(
         tables.update("wide", {"vc": text}, "P = 'ab ' and d = '2020-01-02'")
         tables.delete("plain", "id > 99")
         merged = [(1, number, "ab", "2020-01-02"), (100 + number, number, "x", None)]
-        tables.merge("plain", merged, ["id", "v", "p", "d"], ["id"], UPSERT)
+        tables.merge("plain", merged, ["id", "v", "p", "d"], ["id"], UPSERT_V)
     rows = [(r[0], r[1], r[2], r[5]) for r in tables.rows("wide")]
     assert rows == [(1, "k3", f"p{number}", MOMENT), (2, "k4", "no", MOMENT)]
     assert [(r[0], r[1], r[4], r[5]) for r in tables.rows("plain")] == [
@@ -206,9 +195,7 @@ def test_reads_and_statements_are_correct_under_unusual_session_settings(
     ]
 
 
-def test_char_columns_equal_literals_without_padding_in_an_ordinary_session(
-    tables: Lab,
-) -> None:
+def test_char_columns_equal_literals_without_padding_in_an_ordinary_session(tables: Lab) -> None:
     with set_to(tables.spark, {"spark.sql.readSideCharPadding": "true"}):
         frame = tables.frame("wide")
         for condition in ("flag = 'k3'", "flag in ('k3')", "flag like 'k3'", "length(flag) = 2"):

@@ -10,18 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert
+from tests.support.column_lists import columns_of
+from tests.support.merge_clauses import UPSERT_ALL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.spark_lab import Lab
-
-INSERT = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
-UPDATE = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +88,11 @@ def test_nanosecond_timestamps_of_parquet_are_inserted_exactly_in_any_time_zone(
     folder.mkdir()
     pq.write_table(rows.slice(0, 2), folder / "1.parquet")
     pq.write_table(rows.slice(2), folder / "2.parquet")
-    types = {
-        "id": "bigint",
-        "ts": "timestamp",
-        "nested": "struct<t:timestamp,l:array<timestamp>,m:map<string,timestamp>>",
-        "instant": "timestamp",
-        "n": "bigint",
-    }
+    types = columns_of(
+        "id bigint, ts timestamp, "
+        "nested struct<t:timestamp,l:array<timestamp>,m:map<string,timestamp>>, "
+        "instant timestamp, n bigint"
+    )
     lab4.table("t", types)
     source = SourceSpec(format="parquet", location=str(folder))
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
@@ -111,7 +101,7 @@ def test_nanosecond_timestamps_of_parquet_are_inserted_exactly_in_any_time_zone(
         for i, (t, n) in enumerate(zip(times, (1, 2, 3, None), strict=True))
     ]
     assert [(a, b, tuple(c), d, e) for a, b, c, d, e in lab4.rows("t")] == expected
-    spec = MergeSpec(target=f"{lab4.db}.t", source=source, keys=("ts",), clauses=(UPDATE, INSERT))
+    spec = MergeSpec(target=f"{lab4.db}.t", source=source, keys=("ts",), clauses=UPSERT_ALL)
     assert lab4.run(spec).rows.updated == 3
     lab4.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:

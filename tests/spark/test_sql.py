@@ -18,6 +18,7 @@ from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
@@ -88,9 +89,7 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     assert [row[1:] for row in shop.rows("orders")] == [(1, 100)]
 
 
-def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(
-    shop: Lab,
-) -> None:
+def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(shop: Lab) -> None:
     for text in (
         "INSERT INTO orders SELECT spent, id FROM orders",
         "INSERT INTO customers PARTITION (day, country) SELECT 1, 'x', 2, 3, 'AT'",
@@ -133,11 +132,7 @@ def test_a_merge_as_sql_text_and_a_merge_as_a_spec_leave_the_same_rows(shop: Lab
         """,
     )
     clauses = (
-        MergeClause(
-            when=MergeWhen.MATCHED,
-            action=MergeAction.UPDATE,
-            set={"spent": "t.spent + s.spent", "name": "concat('s.', t.name, 't.')"},
-        ),
+        matched_update({"spent": "t.spent + s.spent", "name": "concat('s.', t.name, 't.')"}),
         MergeClause(
             when=MergeWhen.NOT_MATCHED,
             action=MergeAction.INSERT,
@@ -270,7 +265,7 @@ def test_columns_without_a_value_get_their_default(
         [(31,)],
         ["id"],
         ["id"],
-        [MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)],
+        [INSERT_ALL],
     )
     assert customers(shop) == [
         (1, "none", None, "AT", 1),

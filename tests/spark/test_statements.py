@@ -24,9 +24,11 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.writing.files import small_changes
+from airflow_hiveacid.writing import event_files
+from tests.support.merge_clauses import UPSERT_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +38,6 @@ if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 class StopError(Exception):
@@ -126,7 +124,7 @@ def test_a_source_table_is_read_as_of_the_snapshot_of_the_job(lab4: Lab) -> None
         if step == "snapshot":
             lab4.update("source", {"v": "-1"})
 
-    merge = MergeSpec(target=f"{lab4.db}.merged", source=source, keys=("id",), clauses=UPSERT)
+    merge = MergeSpec(target=f"{lab4.db}.merged", source=source, keys=("id",), clauses=UPSERT_ALL)
     result = lab4.run(merge, on_step=write_again)
     assert result.rows == RowCounts(inserted=2, updated=1)
     assert lab4.rows("merged") == [(1, 101), (2, 2), (3, 3), (9, 9)]
@@ -182,7 +180,7 @@ def test_each_statement_opens_at_most_one_transaction_and_always_ends_it(lab: La
     done = ["committed"]
     assert spent(lambda: lab.insert("t", rows, names, job_key=key)) == done
     assert spent(lambda: lab.update("t", {"v": "v + 1"})) == done
-    assert spent(lambda: lab.merge("t", [(2, 5), (3, 5)], names, ["id"], UPSERT)) == done
+    assert spent(lambda: lab.merge("t", [(2, 5), (3, 5)], names, ["id"], UPSERT_ALL)) == done
     assert spent(lambda: lab.delete("t", "id = 1")) == done
     assert spent(lambda: lab.delete("t", "id = 1")) == done
     assert spent(lambda: lab.overwrite("t", rows, names)) == done
@@ -206,7 +204,7 @@ def data_files(lab: Lab, name: str) -> dict[Path, int]:
 def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(small_changes, "MOST_EVENTS", few)
+    monkeypatch.setattr(event_files, "MOST_EVENTS", few)
     lab4.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 3))
     known: dict[Path, int] = {}
 
@@ -228,7 +226,7 @@ def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(
     check(inserted, RowCounts(inserted=12), {"p=0", "p=1"})
     check(lab4.update("t", {"v": "0"}, "id < 3"), RowCounts(updated=3), {"p=0", "p=1"})
     check(lab4.delete("t", "p = 1 AND id > 6"), RowCounts(deleted=3), {"p=1"})
-    merged = lab4.merge("t", [(0, 5, 0), (50, 5, 2)], names, ["id"], UPSERT)
+    merged = lab4.merge("t", [(0, 5, 0), (50, 5, 2)], names, ["id"], UPSERT_ALL)
     check(merged, RowCounts(inserted=1, updated=1), {"p=0", "p=2"})
 
 
@@ -265,7 +263,7 @@ def test_rows_with_more_than_a_hundred_text_columns_can_be_updated_and_merged(la
     lab4.table("t", {"id": "bigint", **columns})
     lab4.insert("t", [(1, "a", "b"), (2, "c", "d")], ["id", "st1", "va29"])
     lab4.update("t", {"st29": "st1 || va29"}, "id = 2")
-    lab4.merge("t", [(2, "e"), (3, "f")], ["id", "st1"], ["id"], UPSERT)
+    lab4.merge("t", [(2, "e"), (3, "f")], ["id", "st1"], ["id"], UPSERT_ALL)
     found = {row[0]: row[1:] for row in lab4.rows("t")}
     names = list(columns)
     assert {
@@ -283,15 +281,15 @@ def test_a_merge_that_would_move_a_row_to_a_different_partition_is_refused(lab4:
     names = ["id", "v", "p", "d"]
     lab4.insert("t", [(1, 1, "a", "2020-01-31"), (2, 2, None, "2020-01-31")], names)
     with pytest.raises(ColumnUpdateError, match="'p' cannot be updated"):
-        lab4.merge("t", [(1, 5, "b", "2020-01-31")], names, ["id"], UPSERT)
+        lab4.merge("t", [(1, 5, "b", "2020-01-31")], names, ["id"], UPSERT_ALL)
     with pytest.raises(ColumnUpdateError, match="'p' cannot be updated"):
-        lab4.merge("t", [(2, 5, "b", "2020-01-31")], names, ["id"], UPSERT)
+        lab4.merge("t", [(2, 5, "b", "2020-01-31")], names, ["id"], UPSERT_ALL)
     before = [(1, 1, "a", "2020-01-31"), (2, 2, None, "2020-01-31")]
     assert [(*row[:3], str(row[3])) for row in lab4.rows("t")] == before
     same = [(1, 5, "a", "2020-01-31"), (2, 6, None, "2020-01-31"), (3, 7, "c", "2020-02-01")]
-    lab4.merge("t", same, names, ["id"], UPSERT)
+    lab4.merge("t", same, names, ["id"], UPSERT_ALL)
     assert [(*row[:3], str(row[3])) for row in lab4.rows("t")] == same
-    lab4.merge("t", [(1, 9)], ["id", "v"], ["id"], UPSERT[:1])
+    lab4.merge("t", [(1, 9)], ["id", "v"], ["id"], UPSERT_ALL[:1])
     assert lab4.rows("t")[0][1] == 9
 
 

@@ -10,8 +10,8 @@ import pytest
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
     ConversionTarget,
@@ -24,23 +24,21 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
     LoadSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     MultiInsertSpec,
     SourceSpec,
     TransactionSpec,
     TruncateSpec,
     UpdateSpec,
 )
+from tests.support.merge_clauses import matched_update
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import Job
     from tests.support.spark_lab import Lab
 
 _ROW = SourceSpec(values=((1, "a"),), columns=("id", "name"))
-_SET = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"})
+_SET = matched_update({"name": "s.name"})
 
 
 def _insert(target: str = "t", source: SourceSpec = _ROW, **more: Any) -> InsertSpec:  # noqa: ANN401
@@ -77,9 +75,7 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
         _merge(source=SourceSpec(table=f"{db}.flat"), keys=("idd",)),
         _merge(
             "buckets",
-            clauses=(
-                MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"id": "1"}),
-            ),
+            clauses=(matched_update({"id": "1"}),),
         ),
         UpdateSpec(target="t", set={"nmae": "'a'"}),
         UpdateSpec(target="parts", set={"day": "'a'"}),
@@ -91,10 +87,10 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
         LoadSpec(target="parts", location="file:/nowhere", partition={"day": "a"}),
         LoadSpec(target="parts", location="file:/nowhere", partition={"dya": "a", "month": "1"}),
         RestoreSpec(target="flat", version="version 1"),
-        CompactSpec(target="gone"),
-        CompactSpec(target="parts", partition="day=a/month=1"),
-        CleanSpec(target="flat"),
-        CleanSpec(target="parts", partition="day=a/month=1"),
+        CompactSpec.of_table(gone),
+        CompactSpec.of_table(f"{db}.parts", partition="day=a/month=1"),
+        CleanSpec.of_table(f"{db}.flat"),
+        CleanSpec.of_table(f"{db}.parts", partition="day=a/month=1"),
         ChangeFeedSpec(target="gone", location="file:/nowhere"),
         CreateAsSpec(target="new", source=SourceSpec(table=gone)),
         ConvertSpec(target="gone", to=ConversionTarget.FLAT),
@@ -108,7 +104,7 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
     ]
     jobs = [
         job
-        if isinstance(job, TransactionSpec)
+        if isinstance(job, TransactionSpec | CompactSpec | CleanSpec)
         else dataclasses.replace(job, target=f"{db}.{job.target}")
         for job in jobs
     ]

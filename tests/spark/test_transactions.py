@@ -27,17 +27,15 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     MultiInsertSpec,
     SourceSpec,
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.writing.files import small_changes
 from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.writing import event_files
+from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_submit import submit
 from tests.support.transaction_lives import NAMES, Life, run
 
@@ -47,11 +45,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from tests.support.spark_lab import Lab, Row
-
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 
 
 class AbortedError(Exception):
@@ -67,7 +60,7 @@ def new_seed(capsys: pytest.CaptureFixture[str]) -> int:
 
 def live(life: Life, transactions: int) -> None:
     for _ in range(transactions):
-        few = life.random.choice([0, small_changes.MOST_EVENTS])
+        few = life.random.choice([0, event_files.MOST_EVENTS])
         step = life.random.choice([None, None, None, "staged", "published"])
 
         def stop(reached: str, step: str | None = step) -> None:
@@ -75,7 +68,7 @@ def live(life: Life, transactions: int) -> None:
                 raise AbortedError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small_changes, "MOST_EVENTS", few)
+            patch.setattr(event_files, "MOST_EVENTS", few)
             if step is None:
                 run(life, life.random.randint(2, 4))
             else:
@@ -144,7 +137,9 @@ def inserts(lab: Lab, name: str, *rows: Row, mode: InsertMode = InsertMode.APPEN
 
 
 def merges(lab: Lab, name: str, *rows: Row) -> StatementSpec:
-    return MergeSpec(target=f"{lab.db}.{name}", source=values(*rows), keys=("id",), clauses=UPSERT)
+    return MergeSpec(
+        target=f"{lab.db}.{name}", source=values(*rows), keys=("id",), clauses=UPSERT_V
+    )
 
 
 def test_the_result_lists_each_statement_and_each_has_its_own_statement_id(pair: Lab) -> None:
@@ -317,7 +312,7 @@ def test_a_later_statement_can_change_rows_in_a_partition_that_an_earlier_one_cr
             target=f"{lab4.db}.t",
             source=values((8, 80, 8), (7, 70, 7)),
             keys=("id", "p"),
-            clauses=UPSERT,
+            clauses=UPSERT_V,
         ),
         DeleteSpec(target=f"{lab4.db}.t", where="p = 1"),
     )

@@ -20,7 +20,8 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.unit.storage.orc_tables import insert, write_acid
 
@@ -160,7 +161,7 @@ def test_aborted_writes_in_a_streamed_delta_start_a_major_compaction_that_keeps_
     assert lab.rows("t") == rows
     with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/reader") as snapshot:
         frame = read_table(lab.spark, f"{lab.db}.t", snapshot)
-        spec = CompactSpec(target=f"{lab.db}.t", also_when={"aborted_transactions": 4})
+        spec = CompactSpec.of_table(f"{lab.db}.t", also_when={"aborted_transactions": 4})
         assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
         due = dataclasses.replace(spec, also_when={"aborted_transactions": 3})
         (found,) = lab.run(due).details["compactions"]
@@ -239,7 +240,7 @@ def test_every_snapshot_reads_its_rows_after_compactions_or_raises_not_enough_hi
 @pytest.mark.promise("C4")
 def test_a_compaction_job_can_set_its_own_delta_threshold(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
-    spec = CompactSpec(target=f"{lab4.db}.t", delta_count=3)
+    spec = CompactSpec.of_table(f"{lab4.db}.t", delta_count=3)
     for i in range(2):
         lab4.insert("t", [(i, i)], NAMES)
     assert lab4.run(spec).status is JobStatus.NOTHING_TO_DO
@@ -263,7 +264,7 @@ def test_the_size_ratio_of_deltas_to_the_base_starts_a_major_compaction(lab4: La
     assert 0 < share < 1
 
     def run(ratio: float) -> tuple[JobStatus, str]:
-        spec = CompactSpec(target=f"{lab4.db}.t", delta_count=100, delta_ratio=ratio)
+        spec = CompactSpec.of_table(f"{lab4.db}.t", delta_count=100, delta_ratio=ratio)
         result = lab4.run(spec)
         (one,) = result.details["compactions"]  # type: ignore[misc]
         return result.status, str(one["kind"])  # type: ignore[index]

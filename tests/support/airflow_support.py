@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +28,7 @@ from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow.sdk import BaseOperator
 
@@ -50,6 +51,10 @@ class Connections:
         self.monkeypatch.setenv(
             f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": conn_type, **fields})
         )
+
+    def metastore(self, uris: str = METASTORE_URI, **extra: object) -> None:
+        """The default metastore connection, without a login."""
+        self.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uris, **extra})
 
     def remove(self, conn_id: str) -> None:
         self.monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}")
@@ -353,15 +358,23 @@ def killed_when(task: BaseOperator, context: dict[str, Any], ready: Callable[[],
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, kill)
-    sender = threading.Thread(target=send)
-    sender.start()
     try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
+        with beside(send), pytest.raises(JobFailedError, match="the task was killed"):
             run_task(task, context)
     finally:
-        sender.join()
         signal.signal(signal.SIGTERM, before)
     return took[0]
+
+
+@contextmanager
+def beside(work: Callable[[], object]) -> Iterator[None]:
+    """Do something in a thread while the block runs; the block's end waits for its end."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def napping(seconds: int) -> str:

@@ -16,7 +16,7 @@ from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, C
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import METASTORE_URI, context_of, killed_when
+from tests.support.airflow_support import context_of, killed_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,15 +94,9 @@ def is_running(process: int) -> bool:
         return False
 
 
-def deletion(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+def deletion(**arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
     """A task with one statement."""
-    return HiveAcidDeleteOperator(
-        task_id="task",
-        table="demo.flights",
-        where="id = 1",
-        spark_bin_dir=str(spark.bin_dir),
-        **arguments,
-    )
+    return HiveAcidDeleteOperator(task_id="task", table="demo.flights", where="id = 1", **arguments)
 
 
 def counting(folder: Path) -> str:
@@ -126,26 +120,24 @@ def settings_of(spark: FakeSpark) -> list[str]:
 def keep_results(connections: Connections, folder: Path) -> None:
     """Let drivers in the cluster have a place for their results."""
     (folder / "results").mkdir(exist_ok=True)
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{folder}/results"},
-    )
+    connections.metastore(result_dir=f"file:{folder}/results")
 
 
 # ---- deferred tasks ------------------------------------------------------------------------------
 
 
-def fired(trigger: BaseTrigger) -> dict[str, Any]:
-    """Run a trigger until it fires."""
-
-    async def first() -> dict[str, Any]:
+async def first_event(trigger: BaseTrigger) -> dict[str, Any]:
+    """What a trigger fires with, as the task gets it; a trigger that waits in vain is an error."""
+    async with asyncio.timeout(2 * PATIENCE_S):
         async for event in trigger.run():
             payload: dict[str, Any] = json.loads(json.dumps(event.payload))
             return payload
-        raise AssertionError
+    raise AssertionError
 
-    return asyncio.run(first())
+
+def fired(trigger: BaseTrigger) -> dict[str, Any]:
+    """Run a trigger until it fires."""
+    return asyncio.run(first_event(trigger))
 
 
 def resumed(task: BaseOperator, store: StateStore, event: dict[str, Any], **more: Any) -> Any:  # noqa: ANN401

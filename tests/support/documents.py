@@ -1,4 +1,4 @@
-"""The examples in README and documentation, and the form of notes in generated pages."""
+"""The examples in README and documentation, and the form of generated pages."""
 
 from __future__ import annotations
 
@@ -19,6 +19,38 @@ def python_blocks(*pages: Path) -> list[str]:
     return [
         block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     ]
+
+
+def put_between(text: str, mark: str, body: str) -> str:
+    """Return a page with a body between the two lines of a mark, such as `pairs: written by ...`.
+
+    People write the page's prose; only the text between the two lines is replaced.
+
+    Raises:
+        ValueError: A line is missing.
+    """
+    begin, end = _lines_of(mark)
+    head, first, rest = text.partition(begin)
+    _, last, tail = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"the page needs the lines {begin} and {end}")
+    return f"{head}{begin}\n\n{body.strip()}\n\n{end}{tail}"
+
+
+def between(text: str, mark: str) -> str:
+    """Return the text between the two lines of a mark."""
+    begin, end = _lines_of(mark)
+    return text.partition(begin)[2].partition(end)[0].strip()
+
+
+def _lines_of(mark: str) -> tuple[str, str]:
+    return f"<!-- {mark} -->", f"<!-- end of {mark.partition(':')[0]} -->"
+
+
+def table_line(*cells: str) -> str:
+    """Return a line of a table in Markdown."""
+    texts = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(texts)} |"
 
 
 def numbered_note(number: int, text: str) -> list[str]:

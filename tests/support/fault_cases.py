@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs.statements import (
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import MergeSpec, SourceSpec
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, matched_delete
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
@@ -18,11 +13,7 @@ if TYPE_CHECKING:
 COLUMNS = {"id": "bigint", "name": "string"}
 BEFORE = [(1, "a", 1), (2, "b", 2)]
 AFTER = [(1, "A", 1), (3, "c", 3)]
-CLAUSES = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.name = 'gone'"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+CLAUSES = (matched_delete("s.name = 'gone'"), UPDATE_ALL, INSERT_ALL)
 
 
 def change(lab: Lab) -> MergeSpec:

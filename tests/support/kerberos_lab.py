@@ -229,11 +229,7 @@ class KerberosLab:
                     server.wait()
 
     def run(
-        self,
-        scenario: str,
-        *options: str,
-        master: str = "local[2]",
-        **environment: str,
+        self, scenario: str, *options: str, master: str = "local[2]", **environment: str
     ) -> Ended:
         """Run a scenario of the driver to its end.
 
@@ -249,11 +245,7 @@ class KerberosLab:
 
     @contextmanager
     def begun(
-        self,
-        scenario: str,
-        *options: str,
-        master: str = "local[2]",
-        **environment: str,
+        self, scenario: str, *options: str, master: str = "local[2]", **environment: str
     ) -> Iterator[subprocess.Popen[bytes]]:
         """The same, while it runs; it is killed at the end of the block."""
         work = self.folder / f"driver-{uuid.uuid4().hex[:8]}"

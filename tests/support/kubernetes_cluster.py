@@ -5,7 +5,6 @@ All of it lies in one folder and ends with its block.
 
 from __future__ import annotations
 
-import ssl
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -42,9 +41,7 @@ class KubernetesCluster:
             spark: Spark's home, which every container has.
             python: what runs applications, in every container.
         """
-        made = make_certificates(folder / "tls")
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(made.file("server.pem"), made.file("server.key"))
+        tls = make_certificates(folder / "tls").server_context()
         with KubernetesServer.started(tls) as server:
             cluster = cls(folder, server, spark, python)
             with cluster.kubelet.running():

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from tests.support.short_jvms import SHORT_LIVED
-from tests.support.yarn_tasks import SPARK
+from tests.support.yarn_tasks import SMALL, SPARK, insertion
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
     from tests.support.airflow_support import Connections
     from tests.support.kubernetes_cluster import KubernetesCluster
-
-_SMALL: Final[dict[str, Any]] = {
-    "spark_bin_dir": str(SPARK / "bin"),
-    "driver_memory": "512m",
-    "executor_memory": "512m",
-    "executor_cores": 1,
-    "num_executors": 1,
-}
 
 
 def spark_home() -> Path:
@@ -48,7 +40,7 @@ def small(cluster: KubernetesCluster, mode: str, **conf: str) -> dict[str, Any]:
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     else:
         own |= {"spark.driver.extraJavaOptions": SHORT_LIVED}
-    return {"conn_id": f"k8s_{mode}", "conf": own | conf, **_SMALL}
+    return {"conn_id": f"k8s_{mode}", "conf": own | conf, **SMALL}
 
 
 def insert(
@@ -59,11 +51,4 @@ def insert(
     **more: Any,  # noqa: ANN401 - of the operator
 ) -> HiveAcidInsertOperator:
     """A task that inserts rows of these IDs."""
-    source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
-    return HiveAcidInsertOperator(
-        task_id="insert",
-        table=str(table),
-        source=source,
-        **small(cluster, mode, **more.pop("conf", {})),
-        **more,
-    )
+    return insertion(table, ids, **small(cluster, mode, **more.pop("conf", {})), **more)

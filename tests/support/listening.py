@@ -16,11 +16,7 @@ _POLL_S: Final = 0.05
 
 
 def until_listening(server: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until somebody listens on the port of this machine, as the server is to do.
-
-    Raises:
-        AssertionError: the server has ended, or its time is over.
-    """
+    """Wait until somebody listens on the port of this machine, as the server is to do."""
     give_up_s = time.monotonic() + _START_S
     while True:
         with socket.socket() as probe:

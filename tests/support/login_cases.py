@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -33,22 +33,21 @@ from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, environ, live, sk
 from tests.support.logins.openssl import make_signer, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.jobs.logins import Login
     from tests.support.login_lab import LoginLab
 
-_NAME: Final = HeaderLogin(user="etl")
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """A login that one kind of metastore takes; tests try it at the versions of `quick`."""
 
     name: str
     kind: str
     login: Callable[[LoginLab, str], Login]
+    _: KW_ONLY
     versions: tuple[str, ...] = (V4, V3)
     quick: tuple[str, ...] = ()
     is_behind_terminator: bool = False
@@ -63,25 +62,26 @@ class Case:
             live(endpoint)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Refusal:
-    """What must not be let in, and the error that says so."""
+    """What must not be let in, and the error that says so; tests try it if it is quick."""
 
     name: str
     kind: str
     endpoint: Callable[[LoginLab, str], MetastoreEndpoint]
     error: type[HiveAcidError]
     words: str
-    versions: tuple[str, ...] = (V4, V3)
-    quick: tuple[str, ...] = ()
+    _: KW_ONLY
+    versions: tuple[str, ...] = (V4,)
+    is_quick: bool = True
     environment: Callable[[LoginLab], dict[str, str]] = lambda _: {}
 
-    def run(self, lab: LoginLab, version: str) -> HiveAcidError:
-        """Tries it, and gives the error.
+    @property
+    def quick(self) -> tuple[str, ...]:
+        return self.versions if self.is_quick else ()
 
-        Raises:
-            AssertionError: it was let in.
-        """
+    def run(self, lab: LoginLab, version: str) -> HiveAcidError:
+        """Tries it, and gives the error."""
         with environ(lab.environment):
             endpoint = self.endpoint(lab, version)
             with environ(self.environment(lab)), connect(endpoint) as client:
@@ -167,131 +167,88 @@ def _bearer(lab: LoginLab, _: str) -> Login:
     return BearerLogin(bearer=SecretSource(file=str(file)), in_clear=True)
 
 
+def _by_name(_: LoginLab, __: str) -> Login:
+    return HeaderLogin(user="etl")
+
+
 _INTEGRITY, _PRIVACY = Protection.INTEGRITY, Protection.PRIVACY
-_ONLY = "kerberos, {} only"
+_KERBEROS, _TLS, _JWT = "kerberos", "kerberos and LDAP in TLS", "HTTPS by JWT"
+_BOTH = (V4, V3)
+_SHORT, _ONLY = "kerberos, short tokens", "kerberos, {} only"
+_AUTHENTICATED = _ONLY.format("authentication")
 CASES: Final = (
+    Case("Kerberos by keytab, auth-conf", _KERBEROS, _keytab(_PRIVACY), quick=_BOTH),
+    Case("Kerberos by cache, auth-conf", _KERBEROS, _cache, quick=(V4,)),
+    Case("Kerberos, complete principal instead of _HOST", _KERBEROS, _fixed_service),
+    Case("Kerberos by keytab, auth", _AUTHENTICATED, _keytab()),
+    Case("Kerberos by keytab, auth-int", _ONLY.format("integrity"), _keytab(_INTEGRITY)),
+    Case("Kerberos, metastore that requires auth-conf", _ONLY.format("privacy"), _keytab()),
+    Case("token, auth-conf", _KERBEROS, _token(_KERBEROS, _PRIVACY), quick=_BOTH),
+    Case("token, auth", _AUTHENTICATED, _token(_AUTHENTICATED)),
     Case(
-        name="Kerberos by keytab, auth-conf",
-        kind="kerberos",
-        login=_keytab(_PRIVACY),
-        quick=(V4, V3),
+        "token, auth-int", _ONLY.format("integrity"), _token(_ONLY.format("integrity"), _INTEGRITY)
     ),
-    Case(name="Kerberos by cache, auth-conf", kind="kerberos", login=_cache, quick=(V4,)),
+    Case("token in a container's file", _KERBEROS, _container, quick=(V4,)),
+    Case("token of a proxy user", _KERBEROS, _proxied, quick=(V4,)),
+    Case("token from a token", _KERBEROS, _chained, quick=(V3,)),
     Case(
-        name="Kerberos, complete principal instead of _HOST",
-        kind="kerberos",
-        login=_fixed_service,
+        "token from a token, after the maximum lifetime of the first token",
+        _SHORT,
+        _longer_than_a_token,
     ),
+    Case("Kerberos within TLS", "kerberos in TLS", _keytab(), versions=(V3,)),
     Case(
-        name="Kerberos by keytab, auth",
-        kind=_ONLY.format("authentication"),
-        login=_keytab(),
-    ),
-    Case(
-        name="Kerberos by keytab, auth-int",
-        kind=_ONLY.format("integrity"),
-        login=_keytab(_INTEGRITY),
-    ),
-    Case(
-        name="Kerberos, metastore that requires auth-conf",
-        kind=_ONLY.format("privacy"),
-        login=_keytab(),
-    ),
-    Case(
-        name="token, auth-conf",
-        kind="kerberos",
-        login=_token("kerberos", _PRIVACY),
-        quick=(V4, V3),
-    ),
-    Case(
-        name="token, auth",
-        kind=_ONLY.format("authentication"),
-        login=_token(_ONLY.format("authentication")),
-    ),
-    Case(
-        name="token, auth-int",
-        kind=_ONLY.format("integrity"),
-        login=_token(_ONLY.format("integrity"), _INTEGRITY),
-    ),
-    Case(name="token in a container's file", kind="kerberos", login=_container, quick=(V4,)),
-    Case(name="token of a proxy user", kind="kerberos", login=_proxied, quick=(V4,)),
-    Case(name="token from a token", kind="kerberos", login=_chained, quick=(V3,)),
-    Case(
-        name="token from a token, after the maximum lifetime of the first token",
-        kind="kerberos, short tokens",
-        login=_longer_than_a_token,
-    ),
-    Case(
-        name="Kerberos within TLS",
-        kind="kerberos in TLS",
-        login=_keytab(),
-        versions=(V3,),
-    ),
-    Case(
-        name="Kerberos within TLS, metastore that also allows LDAP",
-        kind="kerberos and LDAP in TLS",
-        login=_keytab(),
+        "Kerberos within TLS, metastore that also allows LDAP",
+        _TLS,
+        _keytab(),
         versions=(V4,),
         quick=(V4,),
     ),
+    Case("token within TLS", "kerberos in TLS", _token("kerberos in TLS")),
     Case(
-        name="token within TLS",
-        kind="kerberos in TLS",
-        login=_token("kerberos in TLS"),
-        versions=(V4, V3),
-    ),
-    Case(
-        name="client certificate and Kerberos",
-        kind="kerberos",
-        login=_fixed_service,
+        "client certificate and Kerberos",
+        _KERBEROS,
+        _fixed_service,
         quick=(V4,),
         is_behind_terminator=True,
     ),
     Case(
-        name="client certificate and password",
-        kind="kerberos and a user",
-        login=_of_settings,
+        "client certificate and password",
+        "kerberos and a user",
+        _of_settings,
         versions=(V4,),
         is_behind_terminator=True,
     ),
+    Case("LDAP password within TLS", _TLS, _password, versions=(V4,), quick=(V4,)),
     Case(
-        name="LDAP password within TLS",
-        kind="kerberos and LDAP in TLS",
-        login=_password,
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Case(
-        name="LDAP password within TLS, metastore without Kerberos",
-        kind="LDAP in TLS",
-        login=_password,
+        "LDAP password within TLS, metastore without Kerberos",
+        "LDAP in TLS",
+        _password,
         versions=(V4,),
     ),
     Case(
-        name="password from the metastore's settings, within TLS",
-        kind="a user in TLS",
-        login=_of_settings,
+        "password from the metastore's settings, within TLS",
+        "a user in TLS",
+        _of_settings,
         versions=(V4,),
     ),
     Case(
-        name="password from the metastore's settings, metastore that also allows Kerberos",
-        kind="kerberos and a user",
-        login=_of_settings,
+        "password from the metastore's settings, metastore that also allows Kerberos",
+        "kerberos and a user",
+        _of_settings,
         versions=(V4,),
     ),
     Case(
-        name="password that a Java class of the metastore checks, within TLS",
-        kind="a class in TLS",
-        login=_of_settings,
+        "password that a Java class of the metastore checks, within TLS",
+        "a class in TLS",
+        _of_settings,
         versions=(V4,),
     ),
-    Case(name="HTTP by name", kind="HTTP by name", login=lambda *_: _NAME, versions=(V4,)),
-    Case(name="HTTPS by name", kind="HTTPS by name", login=lambda *_: _NAME, versions=(V4,)),
-    Case(name="HTTP by JWT", kind="HTTP by JWT", login=_bearer, versions=(V4,)),
-    Case(
-        name="HTTPS by JWT", kind="HTTPS by JWT", login=_bearer, versions=(V4,), quick=(V4,)
-    ),
-)  # fmt: skip
+    Case("HTTP by name", "HTTP by name", _by_name, versions=(V4,)),
+    Case("HTTPS by name", "HTTPS by name", _by_name, versions=(V4,)),
+    Case("HTTP by JWT", "HTTP by JWT", _bearer, versions=(V4,)),
+    Case("HTTPS by JWT", _JWT, _bearer, versions=(V4,), quick=(V4,)),
+)
 
 
 # ---- what is not ---------------------------------------------------------------------------------
@@ -301,6 +258,20 @@ def _with(
     kind: str, login: Callable[[LoginLab, str], Login | None], **changes: object
 ) -> Callable[[LoginLab, str], MetastoreEndpoint]:
     return lambda lab, version: lab.endpoint(kind, version, login(lab, version), **changes)
+
+
+def _refused(
+    name: str,
+    kind: str,
+    login: Callable[[LoginLab, str], Login | None],
+    error: type[HiveAcidError],
+    words: str,
+    *,
+    terms: Mapping[str, float] = MappingProxyType({}),
+    **more: Any,  # noqa: ANN401 - fields of the refusal
+) -> Refusal:
+    """A login that the metastore of this kind refuses; `terms` are of its connection."""
+    return Refusal(name, kind, _with(kind, login, **terms), error, words, **more)
 
 
 def _stale(lab: LoginLab, _: str) -> Login:
@@ -425,253 +396,167 @@ def _nobody(_: LoginLab, __: str) -> None:
 
 
 _FINAL, _FOR_NOW = MetastoreLoginError, MetastoreUnavailableError
-_KERBEROS, _TLS, _JWT = "kerberos", "kerberos and LDAP in TLS", "HTTPS by JWT"
 REFUSALS: Final = (
-    Refusal(
-        name="outdated keytab",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _stale),
-        error=_FINAL,
-        words="old key of carol",
-        versions=(V4,),
-        quick=(V4,),
+    _refused("outdated keytab", _KERBEROS, _stale, _FINAL, "old key of carol"),
+    _refused("keytab of a different principal", _KERBEROS, _of_another, _FINAL, "no key of alice"),
+    _refused("unknown principal", _KERBEROS, _deleted, _FINAL, "does not know gone@"),
+    _refused(
+        "service that the KDC does not know",
+        _KERBEROS,
+        _unknown_service,
+        _FINAL,
+        "does not know the metastore as hive/nowhere",
     ),
-    Refusal(
-        name="keytab of a different principal",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _of_another),
-        error=_FINAL,
-        words="no key of alice",
-        versions=(V4,),
-        quick=(V4,),
+    _refused(
+        "service name of a different server",
+        _KERBEROS,
+        _other_service,
+        _FINAL,
+        "GSS initiate failed.*hive/other",
+        versions=_BOTH,
     ),
-    Refusal(
-        name="unknown principal",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _deleted),
-        error=_FINAL,
-        words="does not know gone@",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="service that the KDC does not know",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _unknown_service),
-        error=_FINAL,
-        words="does not know the metastore as hive/nowhere",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="service name of a different server",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _other_service),
-        error=_FINAL,
-        words="GSS initiate failed.*hive/other",
-        quick=(V4, V3),
-    ),
-    Refusal(
-        name="expired ticket",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _expired),
-        error=_FOR_NOW,
-        words="tickets have expired",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="clock difference",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _skewed),
-        error=_FOR_NOW,
-        words="clock",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="no tickets",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _no_tickets),
-        error=_FOR_NOW,
-        words="there are no tickets",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="KDC that does not respond",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _keytab(), connect_timeout_s=1.0),
-        error=_FOR_NOW,
-        words="KDC did not answer within 1 s",
-        versions=(V4,),
-        quick=(V4,),
+    _refused("expired ticket", _KERBEROS, _expired, _FOR_NOW, "tickets have expired"),
+    _refused("clock difference", _KERBEROS, _skewed, _FOR_NOW, "clock"),
+    _refused("no tickets", _KERBEROS, _no_tickets, _FOR_NOW, "there are no tickets"),
+    _refused(
+        "KDC that does not respond",
+        _KERBEROS,
+        _keytab(),
+        _FOR_NOW,
+        "KDC did not answer within 1 s",
         environment=_silent_kdc,
+        terms={"connect_timeout_s": 1.0},
+    ),
+    _refused("no KDC", _KERBEROS, _keytab(), _FOR_NOW, "no KDC answers", environment=_no_kdc),
+    _refused(
+        "protection below the connection's minimum",
+        _TLS,
+        _keytab(_PRIVACY),
+        _FINAL,
+        "offers authentication.*requires at least privacy",
+    ),
+    _refused(
+        "token at a metastore that offers no protection",
+        _AUTHENTICATED,
+        _token(_AUTHENTICATED, None),
+        _FINAL,
+        "offers authentication.*requires at least integrity",
+        is_quick=False,
+    ),
+    _refused(
+        "cancelled token",
+        _KERBEROS,
+        _cancelled,
+        _FOR_NOW,
+        "has expired, was cancelled",
+        versions=_BOTH,
+    ),
+    _refused(
+        "expired token",
+        _SHORT,
+        _lapsed,
+        _FOR_NOW,
+        "has expired, was cancelled",
+        versions=_BOTH,
+        is_quick=False,
     ),
     Refusal(
-        name="no KDC",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _keytab()),
-        error=_FOR_NOW,
-        words="no KDC answers",
-        versions=(V4,),
-        quick=(V4,),
-        environment=_no_kdc,
+        "token of a different metastore",
+        _KERBEROS,
+        _with(_TLS, _token(_KERBEROS)),
+        _FOR_NOW,
+        "belongs to another metastore",
+        is_quick=False,
+    ),
+    _refused(
+        "wrong password",
+        _TLS,
+        _wrong_password,
+        _FINAL,
+        "password from file .*wrong.password is wrong",
+    ),
+    _refused(
+        "password to a metastore that requires Kerberos",
+        _KERBEROS,
+        _wrong_password,
+        _FINAL,
+        "Unsupported mechanism type PLAIN",
+        versions=_BOTH,
+    ),
+    _refused(
+        "no login to a metastore that requires Kerberos",
+        _KERBEROS,
+        _nobody,
+        _FOR_NOW,
+        "a required login",
+        versions=_BOTH,
+        terms={"call_timeout_s": 5.0},
+    ),
+    _refused(
+        "Kerberos to a metastore without logins",
+        "plain",
+        _fixed_service,
+        _FOR_NOW,
+        "broke off the login by GSSAPI|not speak SASL",
+        versions=_BOTH,
+        terms={"connect_timeout_s": 5.0},
+    ),
+    _refused(
+        "password to a metastore without logins",
+        "plain",
+        _wrong_password,
+        _FOR_NOW,
+        "not support SASL|not speak SASL",
+        versions=_BOTH,
+        terms={"connect_timeout_s": 5.0},
     ),
     Refusal(
-        name="protection below the connection's minimum",
-        kind=_TLS,
-        endpoint=_with(_TLS, _keytab(_PRIVACY)),
-        error=_FINAL,
-        words="offers authentication.*requires at least privacy",
-        versions=(V4,),
-        quick=(V4,),
+        "HTTP to a metastore that expects Thrift",
+        "plain",
+        _another_login("plain", Transport.HTTP, _by_name),
+        _FOR_NOW,
+        "Hive 3.1 does not support HTTP",
+        versions=_BOTH,
     ),
     Refusal(
-        name="token at a metastore that offers no protection",
-        kind=_ONLY.format("authentication"),
-        endpoint=_with(
-            _ONLY.format("authentication"), _token(_ONLY.format("authentication"), None)
-        ),
-        error=_FINAL,
-        words="offers authentication.*requires at least integrity",
-        versions=(V4,),
+        "plain connection to a metastore that requires TLS",
+        _TLS,
+        _another_login(_TLS, Transport.PLAIN, _wrong_password),
+        _FOR_NOW,
+        "require TLS|not speak SASL",
     ),
     Refusal(
-        name="cancelled token",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _cancelled),
-        error=_FOR_NOW,
-        words="has expired, was cancelled",
-        quick=(V4, V3),
+        "Thrift to a metastore that expects HTTPS",
+        _JWT,
+        _another_login(_JWT, Transport.PLAIN, _nobody),
+        _FOR_NOW,
+        "TLS",
     ),
     Refusal(
-        name="expired token",
-        kind="kerberos, short tokens",
-        endpoint=_with("kerberos, short tokens", _lapsed),
-        error=_FOR_NOW,
-        words="has expired, was cancelled",
+        "HTTP to a metastore that expects HTTPS",
+        _JWT,
+        _another_login(_JWT, Transport.HTTP, _by_name),
+        _FOR_NOW,
+        "URI must say http or https|HTTP 400",
     ),
-    Refusal(
-        name="token of a different metastore",
-        kind=_KERBEROS,
-        endpoint=_with(_TLS, _token(_KERBEROS)),
-        error=_FOR_NOW,
-        words="belongs to another metastore",
-        versions=(V4,),
+    _refused(
+        "expired JWT",
+        _JWT,
+        _expired_bearer,
+        _FOR_NOW,
+        "HTTP 401: it rejects this login: the bearer token has expired",
     ),
-    Refusal(
-        name="wrong password",
-        kind=_TLS,
-        endpoint=_with(_TLS, _wrong_password),
-        error=_FINAL,
-        words="password from file .*wrong.password is wrong",
-        versions=(V4,),
-        quick=(V4,),
+    _refused(
+        "JWT with an unknown signer", _JWT, _forged, _FOR_NOW, "HTTP 401.*its signer is not trusted"
     ),
-    Refusal(
-        name="password to a metastore that requires Kerberos",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _wrong_password),
-        error=_FINAL,
-        words="Unsupported mechanism type PLAIN",
-        quick=(V4, V3),
+    _refused(
+        "user name to a metastore that requires a JWT",
+        _JWT,
+        _by_name,
+        _FOR_NOW,
+        "requires a bearer token",
     ),
-    Refusal(
-        name="no login to a metastore that requires Kerberos",
-        kind=_KERBEROS,
-        endpoint=_with(_KERBEROS, _nobody, call_timeout_s=5.0),
-        error=_FOR_NOW,
-        words="a required login",
-        quick=(V4, V3),
-    ),
-    Refusal(
-        name="Kerberos to a metastore without logins",
-        kind="plain",
-        endpoint=_with("plain", _fixed_service, connect_timeout_s=5.0),
-        error=_FOR_NOW,
-        words="broke off the login by GSSAPI|not speak SASL",
-        quick=(V4, V3),
-    ),
-    Refusal(
-        name="password to a metastore without logins",
-        kind="plain",
-        endpoint=_with("plain", _wrong_password, connect_timeout_s=5.0),
-        error=_FOR_NOW,
-        words="not support SASL|not speak SASL",
-        quick=(V4, V3),
-    ),
-    Refusal(
-        name="HTTP to a metastore that expects Thrift",
-        kind="plain",
-        endpoint=_another_login("plain", Transport.HTTP, lambda *_: _NAME),
-        error=_FOR_NOW,
-        words="Hive 3.1 does not support HTTP",
-        quick=(V4, V3),
-    ),
-    Refusal(
-        name="plain connection to a metastore that requires TLS",
-        kind=_TLS,
-        endpoint=_another_login(_TLS, Transport.PLAIN, _wrong_password),
-        error=_FOR_NOW,
-        words="require TLS|not speak SASL",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="Thrift to a metastore that expects HTTPS",
-        kind=_JWT,
-        endpoint=_another_login(_JWT, Transport.PLAIN, _nobody),
-        error=_FOR_NOW,
-        words="TLS",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="HTTP to a metastore that expects HTTPS",
-        kind=_JWT,
-        endpoint=_another_login(_JWT, Transport.HTTP, lambda *_: _NAME),
-        error=_FOR_NOW,
-        words="URI must say http or https|HTTP 400",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="expired JWT",
-        kind=_JWT,
-        endpoint=_with(_JWT, _expired_bearer),
-        error=_FOR_NOW,
-        words="HTTP 401: it rejects this login: the bearer token has expired",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="JWT with an unknown signer",
-        kind=_JWT,
-        endpoint=_with(_JWT, _forged),
-        error=_FOR_NOW,
-        words="HTTP 401.*its signer is not trusted",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="user name to a metastore that requires a JWT",
-        kind=_JWT,
-        endpoint=_with(_JWT, lambda *_: _NAME),
-        error=_FOR_NOW,
-        words="requires a bearer token",
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Refusal(
-        name="wrong path",
-        kind=_JWT,
-        endpoint=_wrong_path,
-        error=_FOR_NOW,
-        words="HTTP 405: the path is wrong",
-        versions=(V4,),
-        quick=(V4,),
-    ),
+    Refusal("wrong path", _JWT, _wrong_path, _FOR_NOW, "HTTP 405: the path is wrong"),
 )
 
 
@@ -682,12 +567,8 @@ REFUSALS: Final = (
 def _terminated(lab: LoginLab, endpoint: MetastoreEndpoint) -> Iterator[MetastoreEndpoint]:
     """The same metastore behind a terminator of TLS that wants a client's certificate."""
     files = lab.certificates
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.file("server.pem"), files.file("server.key"))
-    context.load_verify_locations(files.authority)
-    context.verify_mode = ssl.CERT_REQUIRED
     port = int(endpoint.uris[0].rpartition(":")[2])
-    with Relay(port, tls=context) as relay:
+    with Relay(port, tls=files.server_context(wants_client=True)) as relay:
         yield replace(
             endpoint,
             uris=(relay.uri.replace("127.0.0.1", "localhost"),),

@@ -12,14 +12,14 @@ from airflow_hiveacid.format.names import bucket_file
 if TYPE_CHECKING:
     from functools import partial
 
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 
 class OneRow:
     """Stands for a frame of events, and for that of the files that its tasks have written.
 
     Args:
-        partition: that of the row, as `spark.events.partition_text` tells it.
+        partition: that of the row, as `writing.events.partition_text` tells it.
     """
 
     def __init__(self, partition: str = "[]") -> None:
@@ -27,7 +27,7 @@ class OneRow:
 
     def mapInArrow(self, function: partial[Any], schema: str) -> OneRow:  # noqa: N802 -- Spark's
         del schema
-        self._plan: WritePlan = function.keywords["plan"]
+        self._plan: WritePlan = function.keywords["function"].keywords["plan"]
         return self
 
     def collect(self) -> list[SimpleNamespace]:

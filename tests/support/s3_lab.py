@@ -21,7 +21,7 @@ import boto3
 from airflow_hiveacid.local.access import Access
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from tests.support.listening import until_listening

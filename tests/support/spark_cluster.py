@@ -6,7 +6,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
 from tests.support.listening import until_listening
 

@@ -60,9 +60,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.versions.drops import noted_drop
 from spark_apps.clean import clean
-from spark_apps.clean_tables import clean_tables
 from spark_apps.compact import compact
-from spark_apps.compact_tables import compact_tables
 from spark_apps.convert import convert
 from spark_apps.create_as import create_as
 from spark_apps.delete import delete
@@ -101,9 +99,9 @@ JOB_FUNCTIONS = {
     "restore": restore,
     "rebalance": rebalance,
     "compact": compact,
-    "compact_tables": compact_tables,
+    "compact_tables": compact,
     "clean": clean,
-    "clean_tables": clean_tables,
+    "clean_tables": clean,
     "convert": convert,
     "prove_erasure": prove_erasure,
     "change_feed": feed_changes,
@@ -337,11 +335,11 @@ class Lab:
         partition: str | None = None,
         **options: object,
     ) -> JobResult:
-        spec = CompactSpec(target=f"{self.db}.{name}", choice=choice, partition=partition)
+        spec = CompactSpec.of_table(f"{self.db}.{name}", choice=choice, partition=partition)
         return self.run(spec, **options)  # type: ignore[arg-type]
 
     def clean(self, name: str, **spec: object) -> JobResult:
-        return self.run(CleanSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
+        return self.run(CleanSpec.of_table(f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
 
     def info(self, name: str) -> TableInfo:
         return self.client.get_table(TableRef(self.db, name))

@@ -14,7 +14,7 @@ import pyspark
 
 from airflow_hiveacid.jobs.packager import application_path, build_archive
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec, application_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def submit(
             *(word for name, v in (settings or {}).items() for word in ("--conf", f"{name}={v}")),
             *("--py-files", str(archive)),
             *("--files", str(folder / "spec.json")),
-            job.application if isinstance(job, ProgramSpec) else str(application_path(spec.kind)),
+            job.application
+            if isinstance(job, ProgramSpec)
+            else str(application_path(application_of(job))),
             *("--spec", "spec.json"),
             *(job.arguments if isinstance(job, ProgramSpec) else ()),
         ],

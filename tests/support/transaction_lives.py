@@ -15,17 +15,15 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
     StatementSpec,
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import partition_at
+from airflow_hiveacid.reading.helper_columns import partition_at
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
+from tests.support.merge_clauses import INSERT_ALL, matched_delete, matched_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +35,7 @@ COLUMNS: Final = {"id": "bigint", "v": "int", "p": "int"}
 NAMES: Final = tuple(COLUMNS)
 # What every engine of the judges can read.
 READABLE_BY_3: Final = {"orc.compress": "ZLIB"}
-UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v % 5 = 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v + t.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT: Final = (matched_delete("s.v % 5 = 0"), matched_update({"v": "s.v + t.v"}), INSERT_ALL)
 IdRow = tuple[int, int, int]
 
 

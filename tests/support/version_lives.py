@@ -35,7 +35,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean
+from airflow_hiveacid.maintenance import clean_tables, removal
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -300,14 +300,14 @@ class Life:
         table, overview = with_past(self.client, self.table, plan_only=False)
         done = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(clean, "delete_directory", delete)
+            patch.setattr(removal, "delete_directory", delete)
             patch.setattr(threads, "AT_ONCE", 1)
             patch.setattr(version_notes, "_ENOUGH_TO_BUNDLE", 4)
             for info in self.roots():
                 cleaner = Cleaner(
                     client=self.client,
                     table=table,
-                    spec=CleanSpec(target=str(self.ref)),
+                    spec=CleanSpec.of_table(str(self.ref)),
                     on_step=step,
                     now_s=self.client.server.now_s,
                     overview=overview,
@@ -316,7 +316,7 @@ class Life:
                     done.append(cleaner.clean(info))
                 except (DeathError, StorageError):
                     return
-            clean.forget_unreadable(table, done)
+            clean_tables.forget_unreadable(table, done)
 
     def begin_reading(self) -> None:
         number = self.dice.randint(1, max([1, *self.committed]))

@@ -134,10 +134,16 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
+def _moments(*texts: str | None) -> tuple[int | None, ...]:
+    return tuple(nanoseconds(text) if text else None for text in texts)
+
+
+def _dates(*texts: str | None) -> tuple[dt.date | None, ...]:
+    return tuple(dt.date.fromisoformat(text) if text else None for text in texts)
+
+
 def case_of(
-    name: str,
-    *columns: tuple[str, str, tuple[Any, ...]],
-    timestamps: pa.DataType = NANOSECONDS,
+    name: str, *columns: tuple[str, str, tuple[Any, ...]], timestamps: pa.DataType = NANOSECONDS
 ) -> WriterCase:
     return WriterCase(
         name=name,
@@ -209,18 +215,15 @@ DATES: Final = case_of(
     (
         "d",
         "date",
-        tuple(
-            dt.date.fromisoformat(t) if t else None
-            for t in (
-                "0001-01-01",
-                "1582-10-04",
-                None,
-                "1582-10-15",
-                "1969-12-31",
-                "1970-01-01",
-                "9999-12-31",
-                "1500-02-28",
-            )
+        _dates(
+            "0001-01-01",
+            "1582-10-04",
+            None,
+            "1582-10-15",
+            "1969-12-31",
+            "1970-01-01",
+            "9999-12-31",
+            "1500-02-28",
         ),
     ),
 )
@@ -229,18 +232,15 @@ LATE_TIMESTAMPS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "1970-01-01 00:00:00",
-                "1970-01-01 00:00:00.000000001",
-                None,
-                "2038-01-19 03:14:08.123456789",
-                "2024-03-10 02:30:00.5",
-                "2262-04-11 23:47:16.854775807",
-                "2015-01-01 00:00:00",
-                "2014-12-31 23:59:59.999999999",
-            )
+        _moments(
+            "1970-01-01 00:00:00",
+            "1970-01-01 00:00:00.000000001",
+            None,
+            "2038-01-19 03:14:08.123456789",
+            "2024-03-10 02:30:00.5",
+            "2262-04-11 23:47:16.854775807",
+            "2015-01-01 00:00:00",
+            "2014-12-31 23:59:59.999999999",
         ),
     ),
 )
@@ -249,15 +249,12 @@ WHOLE_EARLY_TIMESTAMPS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "1969-12-31 23:59:59",
-                "1900-01-01 00:00:00",
-                None,
-                "1677-09-21 00:12:44",
-                "1969-12-31 23:59:58",
-            )
+        _moments(
+            "1969-12-31 23:59:59",
+            "1900-01-01 00:00:00",
+            None,
+            "1677-09-21 00:12:44",
+            "1969-12-31 23:59:58",
         ),
     ),
 )
@@ -267,17 +264,14 @@ EARLY_FRACTIONS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "1969-12-31 23:59:58.5",
-                "1969-12-31 23:59:58.999999999",
-                None,
-                "1900-01-01 00:00:00.123456789",
-                "1677-09-21 00:12:44.1",
-                "1969-12-31 23:59:59.000999999",
-                "1965-05-05 05:05:05.000000001",
-            )
+        _moments(
+            "1969-12-31 23:59:58.5",
+            "1969-12-31 23:59:58.999999999",
+            None,
+            "1900-01-01 00:00:00.123456789",
+            "1677-09-21 00:12:44.1",
+            "1969-12-31 23:59:59.000999999",
+            "1965-05-05 05:05:05.000000001",
         ),
     ),
     (
@@ -308,18 +302,15 @@ FAR_MICROSECONDS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "0001-01-01 00:00:00",
-                "9999-12-31 23:59:59.999999",
-                None,
-                "1582-10-04 12:00:00",
-                "1582-10-10 00:00:00",
-                "1582-10-15 00:00:00",
-                "1500-02-28 23:59:59.5",
-                "2024-01-01 00:00:00",
-            )
+        _moments(
+            "0001-01-01 00:00:00",
+            "9999-12-31 23:59:59.999999",
+            None,
+            "1582-10-04 12:00:00",
+            "1582-10-10 00:00:00",
+            "1582-10-15 00:00:00",
+            "1500-02-28 23:59:59.5",
+            "2024-01-01 00:00:00",
         ),
     ),
     timestamps=pa.timestamp("us"),
@@ -329,16 +320,13 @@ FAR_PAIRS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "0001-01-01 00:00:00.000000001",
-                "9999-12-31 23:59:59.999999999",
-                None,
-                "1582-10-04 12:00:00",
-                "1969-12-31 23:59:58.9",
-                "2024-01-01 00:00:00.123456789",
-            )
+        _moments(
+            "0001-01-01 00:00:00.000000001",
+            "9999-12-31 23:59:59.999999999",
+            None,
+            "1582-10-04 12:00:00",
+            "1969-12-31 23:59:58.9",
+            "2024-01-01 00:00:00.123456789",
         ),
     ),
     timestamps=PAIR_TYPE,
@@ -348,14 +336,11 @@ NEAR_PAIRS: Final = case_of(
     (
         "t",
         "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "1970-01-01 00:00:00",
-                None,
-                "2262-04-11 23:47:15.999999999",
-                "1969-12-31 00:00:00",
-            )
+        _moments(
+            "1970-01-01 00:00:00",
+            None,
+            "2262-04-11 23:47:15.999999999",
+            "1969-12-31 00:00:00",
         ),
     ),
     timestamps=PAIR_TYPE,

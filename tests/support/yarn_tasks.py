@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.support.mini_yarn import MiniYarn
 
 SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark"
-_SMALL: Final[dict[str, Any]] = {
+SMALL: Final[dict[str, Any]] = {
     "spark_bin_dir": str(SPARK / "bin"),
     "driver_memory": "512m",
     "executor_memory": "512m",
@@ -82,19 +82,18 @@ def small(mode: str, *, python: bool = True, **conf: str) -> dict[str, Any]:
         own["spark.pyspark.python"] = str(SPARK / "bin" / "python")
     if mode == "cluster":
         own["spark.driver.extraJavaOptions"] = SHORT_LIVED
-    return {"conn_id": f"yarn_{mode}", "conf": _CONF | own | conf, **_SMALL}
+    return {"conn_id": f"yarn_{mode}", "conf": _CONF | own | conf, **SMALL}
+
+
+def insertion(table: object, ids: tuple[int, ...], **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
+    """A task that inserts rows of these IDs; `source` adds to their values."""
+    source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
+    return HiveAcidInsertOperator(task_id="insert", table=str(table), source=source, **more)
 
 
 def insert(table: object, mode: str, *ids: int, **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
-    """A task that inserts rows of these IDs."""
-    source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
-    return HiveAcidInsertOperator(
-        task_id="insert",
-        table=str(table),
-        source=source,
-        **small(mode, **more.pop("conf", {})),
-        **more,
-    )
+    """A task on YARN that inserts rows of these IDs."""
+    return insertion(table, ids, **small(mode, **more.pop("conf", {})), **more)
 
 
 def rows_of(client: MetastoreClient, table: TableInfo) -> list[dict[str, Any]]:
@@ -103,6 +102,11 @@ def rows_of(client: MetastoreClient, table: TableInfo) -> list[dict[str, Any]]:
     write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
     batches = scan(table.location, table.columns, write_ids, txns)
     return sorted((row for b in batches for row in b.to_pylist()), key=lambda row: row["id"])
+
+
+def ids_of(client: MetastoreClient, table: TableInfo) -> list[int]:
+    """The IDs that a reader finds."""
+    return [row["id"] for row in rows_of(client, table)]
 
 
 def wait_for_lock(client: MetastoreClient, table: TableRef) -> None:

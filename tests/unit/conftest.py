@@ -1,13 +1,25 @@
-"""Gives each unit test a fake metastore of either generation, with a clock that stands still."""
+"""Gives each unit test a fake metastore of either generation, and a table whose files are real.
+
+The metastore's clock stands still.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import TableInfo
 
 
 @pytest.fixture
@@ -23,3 +35,15 @@ def server(request: pytest.FixtureRequest, clock: ManualClock) -> FakeMetastore:
 @pytest.fixture
 def client(server: FakeMetastore) -> FakeClient:
     return FakeClient(server)
+
+
+@pytest.fixture
+def table(client: FakeClient, tmp_path: Path) -> TableInfo:
+    (tmp_path / "t").mkdir()
+    return client.create_table(
+        NewTable(
+            ref=TableRef("default", "t"),
+            columns=(Column(name="id", type="bigint"),),
+            location=f"file:{tmp_path}/t",
+        )
+    )

@@ -30,11 +30,11 @@ from airflow_hiveacid.format.errors import (
     StorageError,
 )
 from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.process_user import user_path
-from airflow_hiveacid.operators.submission.checks.java_check import find_java
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
 _BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
-_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 
@@ -68,13 +67,13 @@ def check(options: argparse.Namespace) -> Iterator[str]:
     steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)
     for step in steps:
         try:
-            found, is_ok = step.run(options), True
+            result, is_ok = step.run(options), True
         except HiveAcidError as error:
-            found, is_ok = str(error), False
+            result, is_ok = str(error), False
             failed.append(error)
-        records.append({"step": step.name, "is_ok": is_ok, "found": found})
+        records.append({"step": step.name, "is_ok": is_ok, "found": result})
         if options.output == "table":
-            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(found)}\n"
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(result)}\n"
     if options.output != "table":
         columns = (field("step"), field("is_ok"), field("found"))
         yield shown(Answer(records=records, columns=columns), options.output)
@@ -87,11 +86,11 @@ def _metastore(options: argparse.Namespace) -> str:
 
     answering, failures = server_states(cli_metastore.endpoint_of(options))
     with cli_metastore.connected(options) as client:
-        found = (
+        summary = (
             f"a Hive {client.generation.value} metastore answers at {', '.join(answering)}; its"
             f" transactions time out after {client.txn_timeout_s:.0f} s"
         )
-    return "; ".join((found, *map(str, failures)))
+    return "; ".join((summary, *map(str, failures)))
 
 
 def _settings(options: argparse.Namespace) -> str:
@@ -112,19 +111,19 @@ def _java(_: argparse.Namespace) -> str:
         raise ConfigurationError(
             f"there is no java {where}; install Java {_JAVA}, or set JAVA_HOME"
         )
-    found = _JAVA_VERSION.search(_output_of([program, "-version"]))
-    if found is None or int(found[1]) < _JAVA:
-        is_old = "is too old" if found else "does not print its version"
-        raise ConfigurationError(f"{program} {is_old}; Spark needs Java {_JAVA} or newer")
-    return f"Java {found[1]} ({program})"
+    version = version_in(_output_of([program, "-version"]))
+    if version is None or version < _JAVA:
+        problem = "does not print its version" if version is None else "is too old"
+        raise ConfigurationError(f"{program} {problem}; Spark needs Java {_JAVA} or newer")
+    return f"Java {version} ({program})"
 
 
 def _spark(options: argparse.Namespace) -> str:
     program = _spark_submit(options)
-    found = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
-    if found is None:
+    match = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
+    if match is None:
         raise ConfigurationError(f"{program} --version does not print a version of Spark")
-    return f"Spark {found[1]} ({program})"
+    return f"Spark {match[1]} ({program})"
 
 
 def _spark_submit(options: argparse.Namespace) -> str:
@@ -141,14 +140,15 @@ def _spark_submit(options: argparse.Namespace) -> str:
 
 def _bin_dir(options: argparse.Namespace) -> str | None:
     """Return the directory of spark-submit that operators use, or None for PATH."""
-    found: str | None = options.spark_bin_dir
-    if not found and options.conn_id is None:
-        found = os.environ.get(_BIN_DIR_VARIABLE)  # without Airflow, only this setting can be read
-    elif not found:
-        from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
+    directory: str | None = options.spark_bin_dir
+    if not directory and options.conn_id is None:
+        # Without Airflow, only this setting can be read.
+        directory = os.environ.get(_BIN_DIR_VARIABLE)
+    elif not directory:
+        from airflow_hiveacid.airflow_names import conf  # noqa: PLC0415 - only with a connection of Airflow
 
-        found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    return str(user_path(found)) if found else None
+        directory = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+    return str(user_path(directory)) if directory else None
 
 
 def _result_dir(options: argparse.Namespace) -> str:
@@ -225,7 +225,7 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
     path = os.environ.get("PATH", os.defpath)
     first = "" if bin_dir is None else f"{bin_dir}{os.pathsep}"
     try:
-        done = subprocess.run(  # noqa: S603 - programs that the user has configured
+        process = subprocess.run(  # noqa: S603 - programs that the user has configured
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -237,10 +237,12 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
-    if done.returncode:
-        lines = done.stdout.strip().splitlines() or ["no output"]
-        raise ConfigurationError(f"{' '.join(command)} ended with {done.returncode}: {lines[-1]}")
-    return done.stdout
+    if process.returncode:
+        lines = process.stdout.strip().splitlines() or ["no output"]
+        raise ConfigurationError(
+            f"{' '.join(command)} ended with {process.returncode}: {lines[-1]}"
+        )
+    return process.stdout
 
 
 _STEPS: Final = (

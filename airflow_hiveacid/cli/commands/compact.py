@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
+from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 
@@ -20,60 +19,37 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.jobs.results import JobResult
-
-_LOCK_TIMEOUT_S: Final = 300.0
-
 
 def plan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the compactions that are due now, and start none of them.
-
-    Raises:
-        HiveAcidError: the table or partition does not exist or cannot be listed.
-    """
-    from airflow_hiveacid.maintenance.compaction_planner import plan_table  # noqa: PLC0415 - pyarrow
+    """Yield the compactions that are due now, and start none of them."""
+    from airflow_hiveacid.maintenance.compaction_planner import plan_tables  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:
         spec = _spec(options, plan_only=True)
-        outcomes = plan_table(client, client.get_table(TableRef.parse(spec.target)), spec)
-    yield shown(_answer([to_json(one) for one in outcomes], is_plan=True), options.output)
+        run = plan_tables(client, spec)
+        run.report_due()
+        run.check(spec, run.done)
+    outcomes = [to_json(outcome) for outcome in run.of_table]
+    yield shown(_answer(outcomes, is_plan=True), options.output)
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
-    """Compact the partitions that need it.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: a compaction was requested but is not possible now, or a compaction failed.
-    """
+    """Compact the partitions that need it."""
     endpoint = cli_metastore.endpoint_of(options)
     require_pyspark("HiveAcidCompactOperator", plan="see what is due with the command plan")
-    from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.spark.maintenance import compact_table as spark_compact  # noqa: PLC0415
-    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
 
+    # Each call of the command is a separate job.
+    key = f"compact/{options.table}/{uuid.uuid4().hex}"
     with cli_metastore.connected(options) as client:
-        spec = JobSpec(
-            # Each call of the command is a separate job.
-            job_key=f"command line/compact/{options.table}/{uuid.uuid4().hex}",
-            metastore=endpoint,
-            job=_spec(options, plan_only=False),
-            lock_timeout_s=_LOCK_TIMEOUT_S,
-        )
-        spark = local_session("hiveacid-compact")
-        job = JobContext.of(spark, spec, client)
-        result = spark_compact.compact_table(job)
-    yield shown(_answer(_outcomes(result), is_plan=False), options.output)
-
-
-def _outcomes(result: JobResult) -> Sequence[Any]:
-    found: Any = result.details["compactions"]
-    return list(found)
+        result = compact_tables(local_job(client, endpoint, _spec(options, plan_only=False), key))
+    outcomes: Any = result.details["compactions"]
+    yield shown(_answer(outcomes, is_plan=False), options.output)
 
 
 def _spec(options: argparse.Namespace, *, plan_only: bool) -> CompactSpec:
-    return CompactSpec(
-        target=str(options.table),
+    return CompactSpec.of_table(
+        str(options.table),
         partition=None if options.partition is None else str(options.partition),
         choice=CompactionChoice(options.choice),
         delta_count=options.delta_count,

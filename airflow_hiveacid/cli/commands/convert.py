@@ -13,13 +13,13 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
+from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 
 if TYPE_CHECKING:
     import argparse
@@ -30,21 +30,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.plan.conversion import ConversionOutcome
 
-_LOCK_TIMEOUT_S: Final = 300.0
-
 
 def convert(options: argparse.Namespace) -> Iterator[str]:
-    """Convert a table, or plan the conversion; yield the steps.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: the table cannot be converted, or the conversion failed.
-    """
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
+    """Convert a table, or plan the conversion; yield the steps."""
     ref, to = options.table, ConversionTarget(options.to)
     endpoint = cli_metastore.endpoint_of(options)
-    with connect(endpoint) as client:
+    with cli_metastore.connected(options) as client:
         if options.dry_run:
             outcome = _planned(client, ref, to)
         else:
@@ -75,17 +66,7 @@ def _converted(
     client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, to: ConversionTarget
 ) -> ConversionOutcome:
     require_pyspark("HiveAcidConvertOperator")
-    from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - as above
-    from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec  # noqa: PLC0415 - loaded with the rest
     from airflow_hiveacid.spark.conversions import convert_table  # noqa: PLC0415 - PySpark
-    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
 
-    spec = JobSpec(
-        job_key=f"command line/convert/{ref}",
-        metastore=endpoint,
-        job=ConvertSpec(target=str(ref), to=to),
-        lock_timeout_s=_LOCK_TIMEOUT_S,
-    )
-    spark = local_session("hiveacid-convert")
-    job = JobContext.of(spark, spec, client)
-    return convert_table(job, ref, to)
+    spec = ConvertSpec(target=str(ref), to=to)
+    return convert_table(local_job(client, endpoint, spec, f"convert/{ref}"), ref, to)

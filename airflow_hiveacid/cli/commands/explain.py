@@ -1,17 +1,17 @@
-"""The command `explain`: why a table is not compacted or not cleaned.
+"""The commands `health` and `explain`: which partitions are due, and what prevents the work.
 
-Input is a metastore and a table. Output is findings: first problems that block, then work that is
-due, then information. The command uses the functions of sensors and cleaning to read thresholds,
-queue entries, transactions and locks. It changes nothing.
+Input is a metastore and a table. `health` yields measurements of partitions. `explain` yields
+findings: first problems that block, then work that is due, then information. The commands use the
+functions of sensors and cleaning, and change nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
@@ -37,6 +37,38 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
+_HEALTH_COLUMNS: Final = (
+    partition(),
+    Column(head="base", text=lambda record: size_text(record["base_bytes"]), is_number=True),
+    count("deltas", "delta_count"),
+    Column(
+        head="size",
+        text=lambda record: size_text(record["delta_bytes"] + record["delete_delta_bytes"]),
+        is_number=True,
+    ),
+    Column(head="of base", text=lambda record: _share(record["delta_ratio"]), is_number=True),
+    count("obsolete"),
+    count("aborted"),
+    field("due", "why", wraps=True),
+)
+
+
+def health(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the measurements of each partition, and why it is due, or paused after failures."""
+    from airflow_hiveacid.watch.health import compaction_need  # noqa: PLC0415 - needs pyarrow
+
+    name = None if options.partition is None else str(options.partition)
+    with cli_metastore.connected(options) as client:
+        need = compaction_need(client, options.table, name, _given_thresholds(options))
+    reasons = {entry.health.partition: entry.record()["why"] for entry in need.due}
+    reasons |= need.paused
+    records = [
+        {**measures.record(), "why": reasons.get(measures.partition)} for measures in need.healths
+    ]
+    answer = Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(need))
+    yield shown(answer, options.output)
+
+
 def explain(options: argparse.Namespace) -> Iterator[str]:
     """Yield the findings about a table.
 
@@ -44,29 +76,25 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    given = GivenThresholds(
-        delta_count=options.delta_count,
-        delta_ratio=options.delta_ratio,
-        also_when=options.also_when,
-    )
+    thresholds = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        facts = facts_of(client, table, counts_rows=given.counts_rows)
+        facts = facts_of(client, table, counts_rows=thresholds.counts_rows)
         findings = [
-            *compaction_findings(client, facts, given.policy_for(table)),
+            *compaction_findings(client, facts, thresholds.policy_for(table)),
             *lock_findings(facts.locks),
             *_cleaning(client, table),
         ]
     records = [
         {
-            "about": one.about,
-            "state": one.urgency.name.lower(),
-            "finding": one.what,
-            "remedy": one.remedy,
+            "about": finding.about,
+            "state": finding.urgency.name.lower(),
+            "finding": finding.what,
+            "remedy": finding.remedy,
         }
-        for one in sorted(capped(findings), key=lambda one: one.urgency)
+        for finding in sorted(capped(findings), key=lambda finding: finding.urgency)
     ]
     columns = (
         field("about"),
@@ -79,8 +107,20 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
     yield shown(Answer(records=records, columns=columns, head=head), options.output)
 
 
+def _given_thresholds(options: argparse.Namespace) -> GivenThresholds:
+    return GivenThresholds(
+        delta_count=options.delta_count,
+        delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
+    )
+
+
+def _share(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * ratio:.1f} %"
+
+
 def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
-    from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - pyarrow
     from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
 
     switched_off = opted_out_of(table, NO_CLEANUP)
@@ -91,11 +131,11 @@ def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
             what=f"cleaning is switched off by {switched_off}",
         )
         return
-    spec = CleanSpec(target=str(table.ref), plan_only=True)
-    outcomes = clean_table(client, spec, lambda _: None)
-    removed = [one for outcome in outcomes for one in outcome.removed]
+    spec = CleanSpec.of_table(str(table.ref), plan_only=True)
+    outcomes = clean_tables(client, spec, lambda _: None).outcomes
+    removed = [path for outcome in outcomes for path in outcome.removed]
     if removed:
-        size = size_text(sum(one.size_bytes for one in removed)) or "0 B"
+        size = size_text(sum(path.size_bytes for path in removed)) or "0 B"
         yield Finding(
             about="cleaning",
             urgency=Urgency.DUE,
@@ -109,7 +149,7 @@ def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
 
 def _kept(outcomes: Sequence[CleaningOutcome]) -> Iterator[Finding]:
     waited_for = {r for outcome in outcomes for r in outcome.waited_for}
-    paths = Counter(one.why for outcome in outcomes for one in outcome.kept)
+    paths = Counter(path.why for outcome in outcomes for path in outcome.kept)
     for why, number in paths.items():
         by_reader = [r for r in waited_for if why.startswith(str(r))]
         yield Finding(

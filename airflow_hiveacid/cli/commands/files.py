@@ -38,11 +38,7 @@ _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema", "insert_only")
 
 
 def scan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the visible rows in batches.
-
-    Raises:
-        HiveAcidError: an option is missing, or the files cannot be read.
-    """
+    """Yield the visible rows in batches."""
     from airflow_hiveacid.cli.rows import ROW_ID, records  # noqa: PLC0415 - needs pyarrow
 
     _check(options, needed=("write_ids", "schema"))
@@ -78,11 +74,7 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
 
 
 def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the type and state of every directory.
-
-    Raises:
-        HiveAcidError: an option is missing, or the files cannot be read.
-    """
+    """Yield the type and state of every directory."""
     from airflow_hiveacid.storage.acid.read.inspect import inspect  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.storage.plain.rows import rows_of  # noqa: PLC0415 - as above
 
@@ -118,12 +110,12 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
 
 def _json(batches: Iterable[Sequence[Record]]) -> Iterator[str]:
     """Yield one JSON list in pieces, one row on each line."""
-    before = "[\n"
+    separator = "[\n"
     for batch in batches:
         if batch:
-            yield before + ",\n".join(map(json.dumps, batch))
-            before = ",\n"
-    yield "[]\n" if before == "[\n" else "\n]\n"
+            yield separator + ",\n".join(map(json.dumps, batch))
+            separator = ",\n"
+    yield "[]\n" if separator == "[\n" else "\n]\n"
 
 
 def _cell(name: str) -> Callable[[Record], str]:
@@ -147,35 +139,31 @@ def _state(entry: Record) -> str:
 
 
 def _seen(write_ids: ValidWriteIdList) -> str:
-    without = [
+    exceptions = [
         f"{state} {_few(ids)}"
         for state, ids in (("open", write_ids.open), ("aborted", write_ids.aborted))
         if ids
     ]
     text = f"writes up to {write_ids.high_watermark}"
-    return f"{text}, without {' and '.join(without)}" if without else text
+    return f"{text}, without {' and '.join(exceptions)}" if exceptions else text
 
 
 def _few(ids: Sequence[int]) -> str:
-    more = len(ids) - _MOST_IDS
-    return ", ".join(map(str, ids[:_MOST_IDS])) + (f" and {more} more" if more > 0 else "")
+    excess = len(ids) - _MOST_IDS
+    return ", ".join(map(str, ids[:_MOST_IDS])) + (f" and {excess} more" if excess > 0 else "")
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Check that either a table or a location is given, and that its options are allowed.
-
-    Raises:
-        ConfigurationError: an option is missing, or an option would be silently ignored.
-    """
+    """Check that either a table or a location is given, and that its options are allowed."""
     by_table = options.table is not None
     if by_table == (options.location is not None):
         raise ConfigurationError("give either TABLE, such as demo.orders, or --location")
-    other, strange = (
+    source, strange = (
         ("a table", _ONLY_WITH_LOCATION) if by_table else ("--location", _ONLY_WITH_TABLE)
     )
     for name in strange:
         if getattr(options, name, None) is not None:
-            raise ConfigurationError(f"{option_name(name)} cannot be used with {other}")
+            raise ConfigurationError(f"{option_name(name)} cannot be used with {source}")
     for name in () if by_table else needed:
         if getattr(options, name) is None:
             raise ConfigurationError(

@@ -45,16 +45,12 @@ _SECONDS: Final = 19
 
 
 def history(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the versions of a table, newest first.
-
-    Raises:
-        HiveAcidError: the table cannot be read.
-    """
+    """Yield the versions of a table, newest first."""
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
     with _table(options) as (client, table):
-        found = history_of(client, table, most=options.limit or None)
-    yield shown(history_answer(found), options.output)
+        table_history = history_of(client, table, most=options.limit or None)
+    yield shown(history_answer(table_history), options.output)
 
 
 def history_answer(found: TableHistory) -> Answer:
@@ -70,7 +66,7 @@ def history_answer(found: TableHistory) -> Answer:
         Column(head="readable", text=_readable),
     )
     return Answer(
-        records=[_version_record(one) for one in found.versions],
+        records=[_version_record(version) for version in found.versions],
         columns=columns,
         foot=f"{found.table}: {'; '.join(_summary(found))}",
     )
@@ -93,11 +89,11 @@ def _version(record: Record) -> str:
 
 def _committed(record: Record) -> str:
     """Return the time of a commit to the second; if the time is unknown, return its known bound."""
-    after, by = record["committed_after"], record["committed_by"]
-    if by is None:
-        return "unknown" if after is None else f"after {_to_second(after)}"
-    is_exact = after is not None and after[:_MINUTES] == by[:_MINUTES]
-    return _to_second(by) if is_exact else f"by {_to_second(by)}"
+    lower_bound, upper_bound = record["committed_after"], record["committed_by"]
+    if upper_bound is None:
+        return "unknown" if lower_bound is None else f"after {_to_second(lower_bound)}"
+    is_exact = lower_bound is not None and lower_bound[:_MINUTES] == upper_bound[:_MINUTES]
+    return _to_second(upper_bound) if is_exact else f"by {_to_second(upper_bound)}"
 
 
 def _to_second(moment_text: str) -> str:
@@ -126,18 +122,14 @@ def _summary(found: TableHistory) -> Iterator[str]:
         )
     if found.is_kept:
         yield "earlier versions are kept"
-    pending = [one for one in found.compactions if one.is_pending]
+    pending = [entry for entry in found.compactions if entry.is_pending]
     if pending:
-        states = ", ".join(sorted({one.state.value for one in pending}))
+        states = ", ".join(sorted({entry.state.value for entry in pending}))
         yield f"{several(len(pending), 'unfinished compaction')} in the queue ({states})"
 
 
 def tag(options: argparse.Namespace) -> Iterator[str]:
-    """Make or remove a tag, or list all tags of a table.
-
-    Raises:
-        HiveAcidError: the tag cannot be made or removed, or the tags cannot be read.
-    """
+    """Make or remove a tag, or list all tags of a table."""
     from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs pyarrow
         VersionNotes,
     )
@@ -148,7 +140,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
     with _table(options) as (client, table):
         notes = VersionNotes.of(table)
         if options.name is None:
-            tags = [_tag_record(table, one) for one in notes.tags()]
+            tags = [_tag_record(table, entry) for entry in notes.tags()]
             words = "" if tags else f"{table.ref}: no tags"
             yield shown(Answer(records=tags, foot=words), options.output)
             return
@@ -161,7 +153,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
         expires_s = None
         if options.keep_for is not None:
             expires_s = time_from_now(client, duration(options.keep_for, "--keep-for"))
-        made = make_tag(
+        new_tag = make_tag(
             client,
             table,
             options.name,
@@ -170,16 +162,11 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             made_by=process_user(),
             may_retry=False,
         )
-        yield shown(Answer(records=[_tag_record(table, made)]), options.output)
+        yield shown(Answer(records=[_tag_record(table, new_tag)]), options.output)
 
 
 def keep(options: argparse.Namespace) -> Iterator[str]:
-    """Keep a table's past versions, or stop keeping them.
-
-    Raises:
-        HiveAcidError: versions cannot be kept now; or they must be kept, because of a tag or
-            setting.
-    """
+    """Keep a table's past versions, or stop keeping them."""
     from airflow_hiveacid.versions.keeping import (  # noqa: PLC0415 - needs pyarrow
         keep_no_more,
         keep_readable,
@@ -192,8 +179,8 @@ def keep(options: argparse.Namespace) -> Iterator[str]:
         else:
             keep_readable(client, table.ref, options.readable_for)
             words = f"{table.ref}: replaced rows stay readable for {options.readable_for}"
-    kept = _done(words, table=str(table.ref), readable_for=options.readable_for)
-    yield shown(kept, options.output)
+    answer = _done(words, table=str(table.ref), readable_for=options.readable_for)
+    yield shown(answer, options.output)
 
 
 def _done(words: str, **record: Any) -> Answer:  # noqa: ANN401 - JSON values
@@ -201,16 +188,12 @@ def _done(words: str, **record: Any) -> Answer:  # noqa: ANN401 - JSON values
 
 
 def _few(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return value_text(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    excess = len(names) - _MOST_NAMED
+    return value_text(names[:_MOST_NAMED]) + (f" and {excess} more" if excess > 0 else "")
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Raise an error for an option that the command would otherwise ignore.
-
-    Raises:
-        ConfigurationError: an option would have no effect.
-    """
+    """Raise an error for an option that the command would otherwise ignore."""
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name) is not None:
@@ -223,12 +206,6 @@ def _check_tag(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, TableInfo]]:
-    """Connect to the metastore, and yield the client and the table.
-
-    Raises:
-        NotTransactionalError: the table is not transactional, so it has no versions.
-        HiveAcidError: the table does not exist, or the metastore does not answer.
-    """
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
-from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
+from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable
@@ -34,31 +35,22 @@ if TYPE_CHECKING:
     from airflow_hiveacid.versions.past import Past
     from airflow_hiveacid.versions.restoring import Differing
 
-_LOCK_TIMEOUT_S: Final = 300.0
-
 
 def restore(options: argparse.Namespace) -> Iterator[str]:
-    """Restore a table, or plan the restore; yield the changes by partition.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: the version cannot be read, or the restore failed and changed nothing.
-    """
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
+    """Restore a table, or plan the restore; yield the changes by partition."""
     ref, version = options.table, cli_view.version_of(options)
     endpoint = cli_metastore.endpoint_of(options)
     if not options.dry_run:
         require_pyspark("HiveAcidRestoreOperator")
-    with connect(endpoint) as client:
+    with cli_metastore.connected(options) as client:
         if options.dry_run:
-            found = _planned(client, ref, version)
-            changes = any(one.how is not Way.NOTHING for one in found)
+            partitions = _planned(client, ref, version)
+            changes = any(partition.how is not Way.NOTHING for partition in partitions)
             status = "planned" if changes else "nothing_to_do"
             body: dict[str, Any] = {
                 "table": str(ref),
                 "status": status,
-                "restore": [to_json(one) for one in found],
+                "restore": [to_json(partition) for partition in partitions],
             }
         else:
             result = _restored(client, endpoint, ref, version)
@@ -79,8 +71,8 @@ def outcome_text(body: dict[str, Any], version: str) -> str:
         >>> print(outcome_text({"table": "db.t", "status": "nothing_to_do"}, "version 3"))
         db.t: restore to version 3: nothing to do
     """
-    by = f" as version {body['write_id']}" if body.get("write_id") else ""
-    head = f"{body['table']}: restore to {version}: {body['status'].replace('_', ' ')}{by}"
+    suffix = f" as version {body['write_id']}" if body.get("write_id") else ""
+    head = f"{body['table']}: restore to {version}: {body['status'].replace('_', ' ')}{suffix}"
     return "\n".join((head, *restore_lines(body)))
 
 
@@ -107,16 +99,18 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """
     from airflow_hiveacid.cli.rows import rows_by_write  # noqa: PLC0415 - needs pyarrow
 
-    (found,) = [one for one in view.roots if one.partition == root.info.name]
-    now = rows_by_write(replace(view, write_ids=past.now), replace(found, state=root.now))
-    then = rows_by_write(replace(view, write_ids=past.then), replace(found, state=root.then))
+    (root_view,) = [entry for entry in view.roots if entry.partition == root.info.name]
+    rows_now, rows_then = (
+        rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))
+        for write_ids, state in ((past.now, root.now), (past.then, root.then))
+    )
     is_plain = view.kind is TransactionalKind.INSERT_ONLY
     stay = 0
     if not is_plain:
-        stay = sum(n for w, n in now.items() if w < 1 or past.then.is_visible(WriteId(w)))
+        stay = sum(n for w, n in rows_now.items() if w < 1 or past.then.is_visible(WriteId(w)))
     return RestoredPartition.of(
-        come=then.total() - stay,
-        go=now.total() - stay,
+        come=rows_then.total() - stay,
+        go=rows_now.total() - stay,
         stay=stay,
         is_plain=is_plain,
         partition=str(root.info.name),
@@ -126,17 +120,9 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
 def _restored(
     client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, version: VersionSpec
 ) -> JobResult:
-    from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - as above
-    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - PySpark
 
-    spec = JobSpec(
-        # Each call of the command is a separate job.
-        job_key=f"command line/restore/{ref}/{uuid.uuid4().hex}",
-        metastore=endpoint,
-        job=RestoreSpec(target=str(ref), version=version.text()),
-        lock_timeout_s=_LOCK_TIMEOUT_S,
-    )
-    spark = local_session("hiveacid-restore")
-    return spark_restore.restore(JobContext.of(spark, spec, client))
+    spec = RestoreSpec(target=str(ref), version=version.text())
+    # Each call of the command is a separate job.
+    key = f"restore/{ref}/{uuid.uuid4().hex}"
+    return spark_restore.restore(local_job(client, endpoint, spec, key))

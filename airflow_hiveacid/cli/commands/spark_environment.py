@@ -11,8 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
 import re
 import shutil
 import subprocess
@@ -29,8 +27,6 @@ from airflow_hiveacid.metastore.process_user import user_path
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 _FIRST_PYSPARK: Final = (3, 5)
 _FIRST_UNSUPPORTED: Final = (4, 2)
@@ -64,47 +60,13 @@ _LEVEL: Final = 6
 
 
 def spark_environment(options: argparse.Namespace) -> Iterator[str]:
-    """Create the Spark environment, and yield the Airflow settings that make operators use it.
-
-    Raises:
-        ConfigurationError: the environment cannot be created.
-    """
+    """Create the Spark environment, and yield the Airflow settings that make operators use it."""
     python = options.python or sys.executable
     yield from make(options.directory, python=python, pyspark=options.pyspark, with_s3=options.s3)
     if options.s3:
         yield from add_s3a(options.directory)
     if options.archive is not None:
         yield from pack(options.directory, options.archive)
-
-
-def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
-    """Check that this environment has PySpark, which commands that change rows need.
-
-    Args:
-        operator: the operator that the error message recommends instead.
-        plan: an action without PySpark that the error message recommends instead.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-    """
-    # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
-    # Spark.
-    if not any(importlib.metadata.distributions(name="pyspark")):
-        raise ConfigurationError(
-            "this environment has no PySpark, which the command needs to read and write rows: use"
-            f" an environment with PySpark, use {operator}, or {plan}"
-        )
-
-
-def local_session(name: str) -> SparkSession:
-    """Return a Spark session in this process, whose local Python workers also run this Python."""
-    from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - PySpark
-
-    # Spark starts the `python3` on PATH, so change PATH. A Spark setting with this Python's path
-    # would also apply on the nodes of a cluster, where the path does not exist.
-    here = Path(sys.executable).parent
-    os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return open_session(name)
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:
@@ -127,22 +89,18 @@ def requirements(pyspark: str | None = None) -> tuple[str, ...]:
 def make(
     directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
 ) -> Iterator[str]:
-    """Create the environment, or complete an existing environment; yield the steps and settings.
-
-    Raises:
-        ConfigurationError: a step failed; the message ends with the last lines of its output.
-    """
+    """Create the environment, or complete an existing environment; yield the steps and settings."""
     home = user_path(directory)
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
-    wanted = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
+    packages = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
     if not (programs / "python").exists():
         yield f"creating {home} with {python}\n"
         _run([python, "-m", "venv", str(home)])
-    yield f"installing {' '.join(wanted)} (takes some minutes the first time)\n"
+    yield f"installing {' '.join(packages)} (takes some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
-    _run([*pip, "--quiet", *wanted])
+    _run([*pip, "--quiet", *packages])
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
@@ -203,14 +161,14 @@ def pack(directory: str, archive: str) -> Iterator[str]:
     except (OSError, KeyError) as error:
         raise ConfigurationError(f"there is no environment to pack in {home}: {error}") from error
     yield f"packing {home} without Spark into {target}\n"
-    made = target.with_name(f"{target.name}.new")
+    scratch = target.with_name(f"{target.name}.new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(made, "w:gz", compresslevel=_LEVEL) as packed:
+        with tarfile.open(scratch, "w:gz", compresslevel=_LEVEL) as packed:
             for name in _FOLDERS:
                 if (home / name).exists():
                     packed.add(home / name, arcname=name, filter=_packed)
-        made.replace(target)
+        scratch.replace(target)
     except OSError as error:
         raise ConfigurationError(f"cannot write {target}: {error}") from error
     yield (
@@ -225,15 +183,15 @@ def pack(directory: str, archive: str) -> Iterator[str]:
 
 def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(entry.name).parts
-    below = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
-    package = below[0].partition("-")[0] if below else ""
+    module_path = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
+    package = module_path[0].partition("-")[0] if module_path else ""
     is_program = parts[:1] == ("bin",) and len(parts) > 1 and not parts[1].startswith("python")
     return None if package in _NOT_PACKED or is_program or "__pycache__" in parts else entry
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
+        process = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -243,6 +201,6 @@ def _run(command: list[str]) -> None:
         )
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
-    if done.returncode:
-        end = " | ".join(done.stdout.splitlines()[-_LAST_LINES:])
-        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}: {end}")
+    if process.returncode:
+        end = " | ".join(process.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"`{' '.join(command)}` ended with {process.returncode}: {end}")

@@ -32,12 +32,8 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
 
     If the metastore does not let us read a table, or if Hive does not allow the table's name, only
     the name is shown, below the list.
-
-    Raises:
-        DatabaseNotFoundError: the metastore has no such database.
-        MetastoreError: the metastore does not answer, or refuses a call.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     skipped: list[str] = []
     with cli_metastore.connected(options) as client:
         for db in _databases(client, options.database):
@@ -45,7 +41,7 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
                 if isinstance(table, HiveAcidError):
                     skipped.append(f"{name} ({table})")
                 elif options.all or table.kind is not TransactionalKind.NONE:
-                    found.append(_record(table))
+                    records.append(_record(table))
     columns = (
         field("table", wraps=True),
         field("kind"),
@@ -54,10 +50,10 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
         field("readable for", "readable_for"),
         field("switched off", "switched_off", wraps=True),
     )
-    foot = several(len(found), "table" if options.all else "transactional table")
+    foot = several(len(records), "table" if options.all else "transactional table")
     if skipped:
         foot += f"; {several(len(skipped), 'table')} could not be read: {'; '.join(skipped)}"
-    yield shown(Answer(records=found, columns=columns, foot=foot), options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:

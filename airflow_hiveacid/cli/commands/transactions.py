@@ -33,18 +33,14 @@ if TYPE_CHECKING:
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the open transactions, oldest first; with `--all` also the aborted transactions.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Yield the open transactions, oldest first; with `--all` also the aborted transactions."""
     with cli_metastore.connected(options) as client:
         # Read the locks before the transactions. So if a transaction ends between the two calls,
         # the list does not show it, with or without locks.
         locks = client.show_locks()
-        found = client.open_txns_info()
-    is_open = [one for one in found if one.may_be_open]
-    records = [_transaction(one, locks) for one in (found if options.all else is_open)]
+        txns = client.open_txns_info()
+    is_open = [txn for txn in txns if txn.may_be_open]
+    records = [_transaction(txn, locks) for txn in (txns if options.all else is_open)]
     columns = (
         field("ID", "txn_id", is_number=True),
         *((field("state"),) if options.all else ()),
@@ -54,21 +50,16 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
         field("job", wraps=True),
         field("locks on", "tables", wraps=True),
     )
-    foot = f"{len(is_open)} open, {len(found) - len(is_open)} aborted"
+    foot = f"{len(is_open)} open, {len(txns) - len(is_open)} aborted"
     yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def locks(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the locks on a table and its partitions, or all locks.
-
-    Raises:
-        TableNotFoundError: the table does not exist.
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Yield the locks on a table and its partitions, or all locks."""
     with cli_metastore.connected(options) as client:
         if options.table is not None:
             client.get_table(options.table)
-        found = client.show_locks(options.table)
+        lock_infos = client.show_locks(options.table)
     columns = (
         field("lock", "lock_id", is_number=True),
         field("table", wraps=True),
@@ -81,8 +72,8 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
         field("job", wraps=True),
     )
     where = f" on {options.table}" if options.table is not None else ""
-    foot = f"{several(len(found), 'lock')}{where}"
-    records = [lock_record(one) for one in found]
+    foot = f"{several(len(lock_infos), 'lock')}{where}"
+    records = [lock_record(lock) for lock in lock_infos]
     yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
@@ -106,38 +97,34 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
             # If the metastore fails, the user must still see which transactions were aborted before
             # that.
             lines = [
-                f"transaction {one['txn_id']}: {'aborted' if one['is_aborted'] else _NOT_ABORTED}"
-                for one in records
+                f"transaction {record['txn_id']}:"
+                f" {'aborted' if record['is_aborted'] else _NOT_ABORTED}"
+                for record in records
             ]
             answer = Answer(records=records, foot="\n".join(lines), is_text=True)
             yield shown(answer, options.output)
-    left = [str(one["txn_id"]) for one in records if not one["is_aborted"]]
-    if left:
+    failures = [str(record["txn_id"]) for record in records if not record["is_aborted"]]
+    if failures:
         raise TransactionError(
-            f"{len(left)} of {several(len(records), 'transaction')} not aborted: {', '.join(left)}"
+            f"{len(failures)} of {several(len(records), 'transaction')} not aborted:"
+            f" {', '.join(failures)}"
         )
 
 
 def cancel(options: argparse.Namespace) -> Iterator[str]:
-    """Cancel the waiting and running compactions of a table, and yield them.
-
-    Raises:
-        TableNotFoundError: the table does not exist.
-        MetastoreVersionError: the metastore is Hive 3.1.
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Cancel the waiting and running compactions of a table, and yield them."""
     with cli_metastore.connected(options) as client:
         client.get_table(options.table)
-        found = cancel_compactions(client, options.table, options.partition)
+        entries = cancel_compactions(client, options.table, options.partition)
     records: list[Record] = [
         {
-            "entry_id": one.entry_id,
-            "partition": str(one.partition or ""),
-            "kind": one.compaction_type.value,
-            "state": one.state.value,
-            "worker": one.worker_id,
+            "entry_id": entry.entry_id,
+            "partition": str(entry.partition or ""),
+            "kind": entry.compaction_type.value,
+            "state": entry.state.value,
+            "worker": entry.worker_id,
         }
-        for one in found
+        for entry in entries
     ]
     columns = (
         field("entry", "entry_id", is_number=True),
@@ -146,7 +133,7 @@ def cancel(options: argparse.Namespace) -> Iterator[str]:
         field("was", "state"),
         field("worker", wraps=True),
     )
-    foot = f"{several(len(found), 'compaction')} of {options.table} cancelled"
+    foot = f"{several(len(entries), 'compaction')} of {options.table} cancelled"
     yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
@@ -194,7 +181,7 @@ def _job(lock: LockInfo) -> str | None:
 
 def _age(head: str, name: str, end: str = "") -> Column:
     def text(record: Record) -> str:
-        found = age_text(record[name])
-        return f"{found}{end}" if found else ""
+        age_words = age_text(record[name])
+        return f"{age_words}{end}" if age_words else ""
 
     return Column(head=head, text=text, is_number=True)

@@ -74,11 +74,9 @@
     `- JobFailedError                  the Spark application ended without a typed error
        `- TaskKilledError              Airflow has killed the task
 
-`TableError` is the base class of errors about one table.
-
-Every error stores its data in attributes. The message, `str(error)`, names the table, the problem
-and the remedy. The driver reports an error to the operator as (class name, message); `error_class`
-finds the class by its name.
+`TableError` is the base class of errors about one table. Every error stores its data in attributes.
+The message, `str(error)`, names the table, the problem and the remedy. The driver reports an error
+to the operator as (class name, message); `error_class` finds the class by its name.
 """
 
 from __future__ import annotations

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors.tree import ClusterError, RetryableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # A list of a million write IDs, or of ten thousand partitions, would fill logs and XComs.
 _MOST_SHOWN: Final = 20

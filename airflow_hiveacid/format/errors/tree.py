@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.printable import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class HiveAcidError(Exception):

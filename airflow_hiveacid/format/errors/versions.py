@@ -35,8 +35,7 @@ class VersionDoubtfulError(TableError):
     """It is unknown whether some writes were committed by the requested time.
 
     `doubtful` describes each of these writes. `before` is the newest version that contains none of
-    these writes, or 0 if no such version exists. `after` is the oldest version that contains all
-    these writes.
+    them, or 0; `after` is the oldest version that contains them all.
     """
 
     def __init__(
@@ -94,10 +93,9 @@ class VersionNotYetError(TransactionError, RetryableError):
 class NotEnoughHistoryError(StorageError, RetryableError):
     """The snapshot is older than every remaining base.
 
-    The error occurs if a compactor wrote the table's first base, and a write was open when the
-    snapshot was taken. A base's name does not show which snapshots can read the base, because Hive
-    3.1 and Trino could not parse such a name. The next try takes a new snapshot, which can read the
-    base.
+    A compactor wrote the table's first base, and a write was open when the snapshot was taken. A
+    base's name does not show which snapshots can read it, because Hive 3.1 and Trino could not
+    parse such a name. The next try takes a new snapshot, which can read it.
     """
 
     def __init__(self, *, location: str, high_watermark: int, oldest_base: str) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import TxnId, WriteId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeBounds:
-    """A time span from `after_s` to `by_s`, in seconds since 1970.
-
-    None means that a bound is unknown.
-    """
+    """A time span from `after_s` to `by_s`, in seconds since 1970; None is an unknown bound."""
 
     after_s: float | None = None
     by_s: float | None = None
@@ -42,13 +39,12 @@ class TimeBounds:
 class CommitNote:
     """The effect of one committed write by this provider on one table.
 
-    `table_id` distinguishes the table from an earlier table that had the same name and location.
-    `kind` is the job's kind. `directories` are paths relative to the table's location, so that a
-    rename of the table does not change them. Directories elsewhere are listed by URI. `committed`
-    is the time span that contains the commit. `opened_s` is a time before the allocation of the
-    write ID. `seen` is the table's write ID list in the writer's snapshot, in Hive's string form.
-    The writer took this snapshot between `seen_after_s` and `seen_by_s`. `seen` is empty if the
-    metastore did not return a time.
+    `table_id` tells the table from an earlier one of the same name and location. `kind` is the
+    job's. `directories` are relative to the table's location, so that a rename does not change
+    them; others are URIs. `committed` contains the commit; `opened_s` is before the allocation of
+    the write ID. `seen` is the table's write ID list in the writer's snapshot, in Hive's string
+    form, taken between `seen_after_s` and `seen_by_s`; it is empty if the metastore did not return
+    a time.
     """
 
     table_id: str

@@ -1,36 +1,31 @@
 """Notes about a table's past: the start of keeping, removed versions, and tags.
 
-Hive's cleaner and our cleaner remove files that no reader needs. Cleaners remove files in any order
-and may fail half-way. The versions of a table are kept from the time when Hive's cleaner is
-disabled for the table and no cleaning is in progress. From then on only our cleaner removes files.
-Before it removes files, our cleaner writes a note that says which versions become unreadable (a
+Cleaners remove files that no reader needs, in any order, and may fail half-way. A table's versions
+are kept from the time when Hive's cleaner is disabled for it and no cleaning is in progress. From
+then on only our cleaner removes files, after a note of the versions that become unreadable (a
 horizon). `Promises` returns, for each root, the oldest version whose files are all kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import (
+    Collection,
+    Mapping,
+)
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.versions import Kept
-from airflow_hiveacid.format.table import PartitionName  # noqa: TC001 - the codec reads hints at run time
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from airflow_hiveacid.format.state.versions import Guarantee
+from airflow_hiveacid.format.table import PartitionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
     """A note that versions of a partition below `write_id` are no longer kept.
 
-    A cleaner may remove the files of these versions.
-
-    `at_s` is the time of the note in seconds since 1970. `high_watermark` was the highest
-    transaction ID at the time of the note.
+    `at_s` is its time in seconds since 1970, `high_watermark` the highest transaction ID then.
     """
 
     partition: PartitionName
@@ -45,9 +40,8 @@ class Reset:
 
     The cause is DROP PARTITION, TRUNCATE of Hive 3.1, or a removal by hand. Versions from `lowest`
     to `write_id` may have contained the files; later versions did not. `highest` is the highest
-    write ID of the removed files. `names` are missing directories and original files that earlier
-    notes list. If `names` is empty, the note says only that versions up to `write_id` are
-    unreadable.
+    write ID of the removed files. `names` are missing directories and original files of earlier
+    notes; if empty, only versions up to `write_id` are unreadable.
     """
 
     partition: PartitionName
@@ -65,21 +59,20 @@ class Reset:
 class Keeping:
     """The time from which a table's versions are kept, and the live files at that time.
 
-    `roots` maps each partition to its guarantee. If a partition is not in `roots`, it was created
-    later. `last_entry_id` is the newest entry of the compaction queue at the start of keeping, or
-    -1 if the queue was empty.
+    `roots` has the guarantee of each partition that existed. `last_entry_id` is the newest entry of
+    the compaction queue at the start of keeping, or -1 if the queue was empty.
     """
 
     last_entry_id: int
     since_s: float
-    roots: Mapping[PartitionName, Kept]
+    roots: Mapping[PartitionName, Guarantee]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCompaction:
     """A compaction by this provider: its queue entry, and the earlier aborted write IDs.
 
-    After the entry is marked as cleaned, the server may forget that these write IDs were aborted.
+    After it is marked as cleaned, the server may forget that these write IDs were aborted.
     """
 
     entry_id: int
@@ -102,29 +95,22 @@ class Promises:
         return frozenset(w for compaction in self.own for w in compaction.aborted)
 
     def is_broken(self, entry_ids: Collection[int]) -> bool:
-        """Return whether another program has compacted the table.
+        """Return whether another program has compacted the table, so Hive may clean it.
 
-        Hive's cleaner may remove files after such a compaction.
-
-        Args:
-            entry_ids: the IDs of the table's compactions in the metastore.
+        `entry_ids` are the table's compactions in the metastore.
         """
         if self.keeping is None or self.has_ended:
             return True
         ours = {compaction.entry_id for compaction in self.own}
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
-    def of(self, partition: PartitionName) -> Kept | None:
-        """Return the guarantee for one partition; None if the partition has no guarantee.
-
-        If files were removed without a new version (`Reset`), the guarantee excludes all versions
-        that contained these files. The guarantee still covers later versions.
-        """
+    def of(self, partition: PartitionName) -> Guarantee | None:
+        """Return the guarantee for one partition, without the versions of a `Reset`, or None."""
         if self.keeping is None or self.has_ended:
             return None
-        guarantee = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
+        guarantee = self.keeping.roots.get(partition, Guarantee(floor=WriteId(0)))
         floor = max(guarantee.floor, self._ends.get(partition, guarantee.floor))
-        return Kept(floor=floor, evidence=guarantee.evidence)
+        return Guarantee(floor=floor, evidence=guarantee.evidence)
 
     @cached_property
     def _ends(self) -> Mapping[PartitionName, WriteId]:
@@ -149,9 +135,9 @@ class TaggedRoot:
 class Tag:
     """A named version whose files are kept until the tag is removed or expires.
 
-    `write_ids` lists the visible write IDs of the version, in Hive's string form. A tag never
-    expires if `expires_s` is None. `is_sure` is False at first. `is_sure` becomes True after the
-    tag's creator has checked that no cleaner selected files of the tag before the tag was written.
+    `write_ids` lists the version's visible write IDs, in Hive's string form. Without `expires_s`,
+    it never expires. `is_sure` becomes True when the tag's creator has checked that no cleaner
+    selected files of the tag before it was written.
     """
 
     name: str
@@ -165,11 +151,7 @@ class Tag:
 
     @property
     def version(self) -> int:
-        """The version number.
-
-        A tag may name the state at a time. Then the version number is the newest write ID in that
-        state.
-        """
+        """The version number; for the state at a time, the newest write ID in that state."""
         return ValidWriteIdList.parse(self.write_ids).high_watermark
 
     def has_expired(self, now_s: float) -> bool:

@@ -1,35 +1,31 @@
 """The ledger entry of an attempt, and a function that compares the entry with the metastore.
 
-Other programs can write ledger files, so `doubt_of` verifies an entry. The entry's transaction and
-write ID must be allocated and committed in the metastore. See docs/decisions/ledger.md.
+Other programs can write ledger files, so `doubt_of` verifies that an entry's transaction and write
+ID are allocated and committed in the metastore. See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import stored_as
-from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """One attempt's change of one table, as recorded in the ledger.
 
-    `statement` maps each part of the job description to a digest. `table_id` distinguishes the
-    table from an earlier table that had the same name and location. `directories` are the URIs that
-    the attempt publishes. `result` is the job's result as JSON text. `recorded_s` is in seconds
-    since
-    1970. The entry is kept for at least `retention_s` seconds after that time. If `is_legible` is
-    False, the entry is damaged and only its owner is known. `doubt` is the reason why a confirmed
-    entry is not trusted. Neither is stored.
+    `statement` maps each part of the job description to a digest. `table_id` tells the table from
+    an earlier one of the same name and location. `directories` are the URIs that the attempt
+    publishes. `result` is the job's result as JSON text. The entry is kept for at least
+    `retention_s` seconds after `recorded_s`, which is since 1970. Not stored: `is_legible` is False
+    if the entry is damaged and only its owner is known, and `doubt` is why a confirmed entry is not
+    trusted.
     """
 
     job_key: str
@@ -56,13 +52,8 @@ class LedgerEntry:
 def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> str:
     """Return why the metastore contradicts a confirmed entry; "" if they agree.
 
-    A write ID stays visible after its rows are compacted, and after the table is truncated.
-
-    Args:
-        entry: a confirmed entry that can be parsed.
-        write_ids: the table's write IDs that are visible to the reader. The reader's own write ID
-            must be open in this list.
-        txns: the transactions that are visible to the reader.
+    A write ID stays visible after its rows are compacted, and after the table is truncated. In
+    `write_ids`, which the reader sees, its own write ID must be open.
     """
     if entry.txn_id > txns.high_watermark:
         return _doubt(

@@ -1,8 +1,8 @@
 """Choose the files of one root that a reader sees: base, deltas and original files.
 
 Input is a listing of one root, and the write IDs and transactions that are visible to a reader.
-Output lists every directory with its files and its status for that reader: live, obsolete, aborted
-or invisible. `selection` makes the choice. This module must not read file contents.
+Output lists every directory with its files and its status for that reader, as `selection` chooses.
+`flat_state` does so for a table without transactions. Must not read file contents.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -25,8 +25,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -44,6 +45,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import (
     AcidDirectory,
     FileEntry,
@@ -61,12 +63,6 @@ from airflow_hiveacid.format.state.selection import (
 )
 from airflow_hiveacid.format.table import TransactionalKind
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-
-
 # AcidMetaDataFile.DataFormat of Hive 4; Hive 3.1 supports only the first value.
 _DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})
 
@@ -79,9 +75,8 @@ class AbortedWrites:
     of a live delta or of an aborted directory covers. So after a major compaction, none is left.
     Names of compactions with a `_v` suffix do not count, because a compaction has dropped the
     aborted rows. Without the suffix, a compaction's delta looks like that of a streaming writer,
-    and counts. `since_s` is the lowest modification time of their directories, in seconds since
-    1970 UTC; a directory's modification time is that of its newest file. `since_s` is None if the
-    file system does not provide the times.
+    and counts. `since_s` is the lowest modification time of their directories (that of the newest
+    file), in seconds since 1970 UTC; None if the file system does not provide the times.
     """
 
     number: int = 0
@@ -116,10 +111,9 @@ class AcidState:
     """The directories and files of one root, with each directory's status for one reader.
 
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
-    statement ascending. `originals` are live files without ACID columns, sorted by path. Row IDs in
-    original files depend on this order. `obsolete` contains directories sorted by name, then
-    originals sorted by path. Hidden files and directories are not included. `aborted_writes` counts
-    what a major compaction would remove or replace; see `AbortedWrites`.
+    statement ascending. `originals` are live files without ACID columns, sorted by path, which
+    decides their row IDs. `obsolete` contains directories sorted by name, then originals sorted by
+    path. Hidden files and directories are not included.
     """
 
     location: str
@@ -183,16 +177,14 @@ def resolve(
 
     Args:
         listing: all files and directories below the root, in any order.
-        write_ids: the reader's write ID list. A compactor or cleaner passes a list with only the
-            write IDs that it can process.
-        txns: the reader's transaction list. This list shows whether a compactor's output (suffix
-            `_v`) is visible. If `txns` is None, all compactions count as committed, as in Trino.
-            Pass None only if no compaction is in progress and none has failed.
+        write_ids: the reader's; for a compactor or cleaner, only those that it can process.
+        txns: the reader's, to show whether a compactor's output (suffix `_v`) is visible. None
+            means that all compactions count as committed, as in Trino; pass it only if no
+            compaction is in progress and none has failed.
         kind: the table's kind; in an insert-only table a data file may have any name.
 
     Raises:
-        NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
-            base. A compaction may have removed data that the reader needs.
+        NotEnoughHistoryError: as `selection.select`.
         UnsupportedFileError: a directory's name has the prefix of a base or delta but cannot be
             parsed. Hive also fails on such a name.
         CorruptFileError: a base's metadata has a data format that no Hive version writes.
@@ -251,10 +243,7 @@ def _having(
 
 @dataclass(slots=True, kw_only=True)
 class _Contents:
-    """A listing grouped by directory.
-
-    The object is mutable, because it collects ignored files later.
-    """
+    """A listing grouped by directory. Mutable: it collects ignored files later."""
 
     kind: TransactionalKind
     names: dict[str, BaseName | DeltaName] = field(default_factory=dict)
@@ -345,10 +334,7 @@ def _top_directories(listing: Listing) -> Iterator[str]:
 
 
 def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:
-    """Return the paths of files that have a side file.
-
-    OrcRecordUpdater writes no side files for delete deltas.
-    """
+    """Return the files with a side file; OrcRecordUpdater writes none for delete deltas."""
     if isinstance(name, BaseName) or name.is_delete:
         return frozenset()
     sides = (f.path for f in files if f.path.endswith(FLUSH_LENGTH_SUFFIX))
@@ -379,8 +365,7 @@ def _why_unread(file: FileEntry, name: BaseName | DeltaName, kind: Transactional
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
     """Return whether a compactor wrote a base, not INSERT OVERWRITE.
 
-    Raises:
-        CorruptFileError: the base's metadata has a data format that no Hive version writes.
+    Raises CorruptFileError if its metadata has a data format that no Hive version writes.
     """
     if name.visibility_txn_id is not None:
         return True
@@ -391,3 +376,27 @@ def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
             reason=f"it specifies the data format {data_format!r}, which no Hive version writes",
         )
     return data_format == COMPACTED_FORMAT
+
+
+def flat_state(listing: Listing) -> AcidState:
+    """Return the visible files of one root as original files.
+
+    Raises:
+        UnsupportedFileError: a directory is named like a base or delta, so the table is
+            transactional. Some files of a transactional table are not visible.
+    """
+    originals = []
+    for file in sorted(listing.files, key=lambda f: f.path):
+        if is_below_hidden(file.path):
+            continue
+        for name in file.path.split("/")[:-1]:
+            if parse_directory_name(name) is not None or looks_like_directory_name(name):
+                raise UnsupportedFileError(
+                    path=f"{listing.location}/{file.path}",
+                    reason=f"{name} is a directory of a transactional table, but this table is"
+                    " not transactional: rows of aborted and replaced writes would be read. Use the"
+                    " transactional table, or copy its rows",
+                )
+        if file.size_bytes:
+            originals.append(file)
+    return AcidState(location=listing.location, originals=tuple(originals))

@@ -1,18 +1,14 @@
 """The changes between two versions of a table, derived from directory names.
 
-Input is the listing of one root (of a table or a partition), the current write IDs, and the write
-IDs before and after the range. Input may include a guarantee (`Kept`). The guarantee names a
-version: all files of that version and of later versions still exist. Output is a list of
-consecutive segments of the root's history, each with the directories to read. This module must not
-read rows.
+Input is the listing of one root (of a table or a partition), the current write IDs, those before
+and after the range, and perhaps a guarantee (`Guarantee`) that all files of a version and of later
+ones still exist. Output is a list of consecutive segments of the root's history, each with the
+directories to read. Must not read rows.
 
 An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
-exists from its insert event until its delete event.
-
-Cleaners remove obsolete directories one at a time, in any order. So a range can be read only if all
-its directories certainly exist. The existence of all directories is certain in two cases. Either
-the live directories contain the whole range, or no cleaner was allowed to remove directories of the
-range (`Kept`). The module refuses all other ranges.
+exists from its insert event until its delete event. Cleaners remove obsolete directories one at a
+time, in any order. So a range can be read only if the live directories contain it, or if no cleaner
+was allowed to remove its directories; all others are refused.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")
@@ -25,34 +21,25 @@ from __future__ import annotations
 
 import enum
 import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
-from airflow_hiveacid.format.state.versions import missing_evidence
+from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
+from airflow_hiveacid.format.state.versions import Guarantee, missing_evidence
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
-    from airflow_hiveacid.format.state.versions import Kept
 
 _FIRST: WriteId = WriteId(1)
 
 
 class ChangeType(enum.Enum):
-    """The kind of a row change.
+    """The kind of a row change, in the order in which the changes of one version are returned.
 
-    The changes of one version are returned in the order of these members.
-
-    Removals come before additions. So a consumer that applies the changes in order never has two
-    rows with the same key.
+    Removals come first, so a consumer that applies them never has two rows with the same key.
     """
 
     DELETE = "delete"
@@ -63,10 +50,7 @@ class ChangeType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRange:
-    """The write IDs that are visible in `until` but not in `since`.
-
-    `until` includes every write that is visible in `since`.
-    """
+    """The write IDs that are visible in `until`, but not in `since`, which it includes."""
 
     since: ValidWriteIdList
     until: ValidWriteIdList
@@ -76,10 +60,7 @@ class ChangeRange:
         return self.until.is_visible(write_id) and not self.since.is_visible(write_id)
 
     def count_within(self, low: WriteId, high: WriteId) -> int:
-        """Return how many write IDs of low..high (inclusive) are in the range.
-
-        Write ID 0 never counts.
-        """
+        """Return how many write IDs of low..high (inclusive) are in the range; 0 never is."""
         return self.until.visible_within(low, high) - self.since.visible_within(low, high)
 
     def overlaps(self, directory: AcidDirectory) -> bool:
@@ -94,9 +75,9 @@ class ChangeRange:
 class ChangeSegment:
     """A part of a root's history that contains no overwrite.
 
-    `state` contains the segment's directories, resolved with the write ID lists of `part`. `fresh`
-    names the directories with insert or delete events of the range. If `ends_with` is set, an
-    overwrite with that write ID deletes all rows at the end of the segment.
+    `state` has the segment's directories, resolved with the write ID lists of `part`. `fresh` names
+    those with events of the range. If `ends_with` is set, an overwrite with that write ID deletes
+    all rows at the end of the segment.
     """
 
     state: AcidState
@@ -145,9 +126,8 @@ def unsettled(write_ids: ValidWriteIdList) -> int:
 def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Return whether the names of a root's live directories show data of a range.
 
-    A compactor normally names its base after the highest write ID in the base. After an interrupted
-    stream, the name may contain the write ID of an aborted write. A base with such a name may
-    contain any write of the range.
+    A compactor normally names its base after the highest write ID in it, but after an interrupted
+    stream perhaps after an aborted write. Such a base may contain any write of the range.
     """
 
     def may_hold(base: AcidDirectory) -> bool:
@@ -171,15 +151,12 @@ def oldest_since(
     now: ValidWriteIdList,
     txns: ValidTxnList | None,
     kind: TransactionalKind,
-    kept: Kept | None = None,
+    kept: Guarantee | None = None,
 ) -> WriteId:
     """Return the oldest version of one root after which all changes can be read.
 
     A live base does not contain the rows that it replaced. A merged delta of an insert-only table
     does not show which write inserted a row.
-
-    Raises:
-        HiveAcidError: see `resolve`.
     """
     state = resolve(listing, now, txns, kind)
     lowest = WriteId(0) if state.base is None else max(state.base.high, WriteId(0))
@@ -189,7 +166,7 @@ def oldest_since(
     return lowest if floor is None else min(lowest, floor)
 
 
-def _promised(state: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId | None:
+def _promised(state: AcidState, kept: Guarantee | None, kind: TransactionalKind) -> WriteId | None:
     """Return the version from which all files are kept, or None without a valid guarantee."""
     is_kept = kept is not None and missing_evidence(state, kept, kind) is None
     return kept.floor if kept is not None and is_kept else None
@@ -202,24 +179,14 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
     *,
     txns: ValidTxnList | None,
     kind: TransactionalKind,
-    kept: Kept | None = None,
+    kept: Guarantee | None = None,
 ) -> tuple[ChangeSegment, ...]:
     """Return the segments of one root in a range, oldest first.
 
-    The tuple is empty if no write in the range changed the root.
-
-    Args:
-        listing: all files and directories below the root.
-        now: the reader's write ID list. `now` includes every write that is visible in `part`.
-        part: the range.
-        txns: the transactions that are visible to the reader.
-        kind: the table's kind.
-        kept: the guarantee that the root's files are kept, or None without a guarantee.
-
-    Raises:
-        ChangesGoneError: cleaners may have deleted files that the range needs. The error contains
-            the lowest readable version.
-        HiveAcidError: see `resolve`.
+    It is empty if no write in the range changed the root. `now`, the reader's write ID list, must
+    include every write that is visible in `part`. `kept` is the guarantee for the root's files, if
+    any. Raises ChangesGoneError, with the lowest readable version, if cleaners may have deleted
+    files that the range needs.
     """
     if not part.count_within(_FIRST, part.until.high_watermark):
         return ()
@@ -303,8 +270,8 @@ def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[
 def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId]) -> None:
     """Raise an error if an overwrite in a range was committed after a write with a higher ID.
 
-    An overwrite excludes other writers, so commits should never have this order. In this order, the
-    files would not show whether the overwrite or a delete event deleted a row first.
+    An overwrite excludes other writers, so this should never happen; the files would not show
+    whether the overwrite or a delete event deleted a row first.
     """
     for write_id in overwrites:
         if part.since.visible_within(WriteId(write_id + 1), part.since.high_watermark):
@@ -321,11 +288,8 @@ def _apart(
 ) -> Listing:
     """Replace each merged delta in an insert-only root's listing with the deltas that were merged.
 
-    A merged delta does not show which of its writes inserted a row.
-
-    Raises:
-        ChangesGoneError: a delta with several writes has no input deltas, because a streaming
-            writer wrote it as a single delta.
+    A merged delta does not show which of its writes inserted a row. Raises ChangesGoneError for a
+    delta with several writes that a streaming writer wrote, which has no inputs.
     """
     state = resolve(listing, part.until, txns, TransactionalKind.INSERT_ONLY)
     mixed = [d for d in state.deltas if _is_mixed(d, now) and part.overlaps(d)]

@@ -1,16 +1,16 @@
 """The contents of a root: files, listings, and directories with their status.
 
-These are plain values. `names` parses directory names; `acid_state` turns a listing into these
-directories. This module must not read file contents. A file name alone does not prove that the
-file has the ACID columns.
+`names` parses directory names; `acid_state` turns a listing into these directories. Must not read
+file contents: a file name alone does not prove that the file has the ACID columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import (
     BaseName,
     DeltaName,
@@ -20,20 +20,14 @@ from airflow_hiveacid.format.names import (
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.state.selection import DirectoryStatus
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.ids import WriteId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """A file in a listing. `path` is relative to the root and uses `/` as separator.
 
-    `modified_s` is the modification time in seconds since 1970 UTC. `modified_s` is None if the
-    file system does not provide the time. A staged file is not yet below the listing's root. For a
-    staged file, `root` is the URI of its current directory, and `path` is relative to that
-    directory.
+    `modified_s` is in seconds since 1970 UTC; None if the file system does not provide it. A staged
+    file is not yet below the listing's root: `root` is the URI of its current directory, and `path`
+    is relative to that.
     """
 
     path: str
@@ -51,8 +45,8 @@ class FileEntry:
 class Listing:
     """All files and directories below a root, including hidden ones.
 
-    `directories` contains relative paths, including the paths of empty directories. `metadata` maps
-    directory names to the `dataFormat` in their `_metadata_acid` file, if they have this file.
+    `directories` are relative paths, also of empty directories. `metadata` maps directory names to
+    the `dataFormat` in their `_metadata_acid` file, if they have one.
     """
 
     location: str
@@ -73,15 +67,14 @@ class UnreadFile:
 class AcidDirectory:
     """A base, delta or delete delta with its files, and its status for one reader.
 
-    `text` is the name on disk. In `text`, write IDs may be padded differently than in `str(name)`.
-    `files` are the data files, sorted by path. Empty files are included only if they have a side
-    file. In a base, `files` also includes files with unknown names, since Hive reads such files.
-    `unread` are the other files that are neither hidden nor empty: engines do not agree on whether
-    they are data. `side_files` are the `_flush_length` files. `visibility` is SOME if a reader must
-    check each row, and ALL if every row is visible. `is_resolved` is False while the directory has
-    a write ID that is open or above the high watermark. `superseded_by` names the live directory
-    that made this directory obsolete. `modified_s` is the newest modification time of all files
-    inside, including hidden files.
+    `text` is the name on disk, perhaps padded differently than `str(name)`. `files` are the data
+    files, sorted by path; empty ones only if they have a side file, and in a base also those with
+    unknown names, since Hive reads them. `unread` are the other files that are neither hidden nor
+    empty: engines do not agree on whether they are data. `side_files` are the `_flush_length`
+    files. `visibility` is SOME if a reader must check each row, and ALL if every row is visible.
+    `is_resolved` is False while the directory has a write ID that is open or above the high
+    watermark. `superseded_by` names the live directory that made this one obsolete. `modified_s` is
+    the newest modification time of all files inside, including hidden files.
     """
 
     name: BaseName | DeltaName
@@ -103,11 +96,7 @@ class AcidDirectory:
         return sum(f.size_bytes for f in self.files)
 
     def require_known_files(self, location: str) -> None:
-        """Raise an error if a file may be data that this provider does not read.
-
-        Raises:
-            UnsupportedFileError: `unread` is not empty; the message contains the first file.
-        """
+        """Raise UnsupportedFileError if a file may be data that this provider does not read."""
         if self.unread:
             first = self.unread[0]
             raise UnsupportedFileError(
@@ -140,9 +129,8 @@ class AcidDirectory:
     def may_be_raw(self) -> bool:
         """True if files may lack the ACID columns, for example after LOAD DATA.
 
-        Only the file contents show whether these columns are missing. Delete deltas, compacted
-        bases and deltas of several write IDs never contain such files. Hive's isRawFormat applies
-        the same rules.
+        Only the contents show it. As in Hive's isRawFormat, delete deltas, compacted bases and
+        deltas of several write IDs never contain such files.
         """
         if isinstance(self.name, DeltaName):
             if self.name.is_delete or self.name.low != self.name.high:

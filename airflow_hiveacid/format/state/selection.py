@@ -2,8 +2,7 @@
 
 Input is the directory names below one root, and the write IDs and transactions that are visible to
 a reader. Output is the status of each directory, with a reason. The rules are those of Hive 4's
-AcidUtils.getAcidState, with four exceptions. Where the rules differ, Hive can return wrong rows or
-remove needed files:
+AcidUtils.getAcidState, except where Hive can return wrong rows or remove needed files:
 
 * a compacted base is valid only if all write IDs up to the base's write ID have ended; Hive 4 also
   accepts a base if its own write ID is the lowest open write ID;
@@ -12,7 +11,7 @@ remove needed files:
 * an invisible directory is never obsolete, because a writer may still be writing to it;
 * an aborted INSERT OVERWRITE does not hide that needed files are lost.
 
-This module must not read files.
+Must not read files.
 
 Example:
     >>> verdicts = select(
@@ -29,25 +28,21 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import MINIMUM_BASE, BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 class DirectoryStatus(enum.Enum):
     """The status of a directory for one reader.
 
-    LIVE: the reader reads the directory. OBSOLETE: a live directory replaces this directory.
-    ABORTED: the directory contains only aborted writes, or the result of an aborted compaction.
-    INVISIBLE: the directory is not yet committed for this reader. Cleaners must not delete such a
-        directory.
+    LIVE: the reader reads it. OBSOLETE: a live directory replaces it. ABORTED: it contains only
+    aborted writes, or the result of an aborted compaction. INVISIBLE: it is not yet committed for
+    this reader, so cleaners must not delete it.
     """
 
     LIVE = "live"
@@ -58,10 +53,7 @@ class DirectoryStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBase:
-    """A base found on disk.
-
-    `is_compacted` is True if a compactor wrote the base, and False if INSERT OVERWRITE did.
-    """
+    """A base found on disk; `is_compacted` if a compactor wrote it, and not INSERT OVERWRITE."""
 
     name: BaseName
     text: str
@@ -80,9 +72,8 @@ class FoundDelta:
 class DirectoryVerdict:
     """The status of one directory for a reader, with a reason in one line.
 
-    `visibility` is SOME if a reader must check each row, ALL if every row is visible, and NONE if
-    no row is visible. `is_resolved` is False while the directory has a write ID that is open or
-    above the high watermark. `superseded_by` names the directory that made this directory obsolete.
+    `visibility`, `is_resolved` and `superseded_by` are as in `directories.AcidDirectory`; NONE
+    means that no row is visible.
     """
 
     status: DirectoryStatus = DirectoryStatus.LIVE
@@ -110,10 +101,7 @@ class DirectoryVerdict:
         )
 
     def obsolete(self, cover: str, how: str = "covered by") -> DirectoryVerdict:
-        """Return a copy of this verdict with status OBSOLETE.
-
-        `cover` is the directory that replaces this directory.
-        """
+        """Return a copy of this verdict with status OBSOLETE; `cover` replaces the directory."""
         return replace(
             self,
             status=DirectoryStatus.OBSOLETE,
@@ -132,12 +120,9 @@ def select(
 ) -> dict[str, DirectoryVerdict]:
     """Return a verdict for every directory of one root, keyed by directory name.
 
-    If `txns` is None, all compactions count as committed. `location` is used only in error
-    messages.
-
-    Raises:
-        NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
-            base. A compaction may have removed data that the reader needs.
+    If `txns` is None, all compactions count as committed. Raises NotEnoughHistoryError if no base
+    is valid for the reader, and a compactor, which may have removed data that the reader needs,
+    wrote the oldest one.
     """
     verdicts = {b.text: _judge_base(b, write_ids, txns) for b in bases}
     usable_bases = [b for b in bases if verdicts[b.text].status is DirectoryStatus.LIVE]
@@ -157,8 +142,7 @@ def select(
 def walk_order(delta: FoundDelta) -> tuple[int, int, int, str]:
     """Return the sort key for deltas in Hive's order (ParsedDelta.compareTo).
 
-    The order is: low ascending, high descending, statement ID ascending, directory name. Deltas
-    without a statement ID come first.
+    Low ascending, high descending, statement ID ascending (none comes first), directory name.
     """
     return delta.name.low, -delta.name.high, _statement(delta), delta.text
 
@@ -239,11 +223,7 @@ def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str
 
 
 def _base_rank(base: FoundBase) -> tuple[int, bool, int]:
-    """Return the sort key for bases.
-
-    The key is the write ID, then the writer, then the compaction's transaction. A compactor's base
-    ranks above the base of an overwrite.
-    """
+    """Return the sort key for bases: write ID, writer (an overwrite first), its transaction."""
     return base.name.write_id, base.is_compacted, base.name.visibility_txn_id or 0
 
 
@@ -257,8 +237,7 @@ def _require_history(
     """Raise an error if a compactor wrote the oldest base: its inputs may be gone (HIVE-20410).
 
     A base of an uncommitted compaction does not count, because it does not replace any directory
-    yet. If an overwrite wrote the oldest base, this function raises no error. The overwrite may
-    still be open. So an overwrite's base does not prove that files were removed.
+    yet. An overwrite may still be open, so its base does not prove that files were removed.
     """
     standing = [
         b
@@ -303,9 +282,9 @@ def _walk(
 ) -> Iterator[tuple[str, DirectoryVerdict]]:
     """Yield a verdict for each delta.
 
-    A delta is live if its `high` exceeds the `high` of all earlier deltas in the order. Two other
-    kinds of delta are also live. The first has the same `high` and comes from another statement of
-    the same write. The second has the same range as the live delta or delete delta before it.
+    A delta is live if its `high` exceeds the `high` of all earlier deltas in the order; also with
+    the same `high` if it is from another statement of the same write, or if it has the range of the
+    live delta or delete delta before it.
     """
     reached = WriteId(0) if base is None else base.name.write_id
     cover = "" if base is None else base.text

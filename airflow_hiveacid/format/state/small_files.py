@@ -1,8 +1,7 @@
 """Counts the small files of a root that a compaction would merge into other files.
 
-Input is the files of a root and the kind of its table. Output is a number of files. Small files
-that a compaction would write again as small files do not count. So after a compaction, the number
-is 0.
+Input is the files of a root and the kind of its table. Files that a compaction would write again as
+small files do not count, so after a compaction the number is 0.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry
@@ -16,16 +15,13 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.names import parse_file_name
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.state.directories import FileEntry
 
 COMBINED_FILE_BYTES: Final = 256 << 20
 """The size up to which a compaction combines files of an insert-only table."""
@@ -34,10 +30,7 @@ COMBINED_FILE_BYTES: Final = 256 << 20
 def mergeable(files: Sequence[FileEntry], kind: TransactionalKind, *, small_file_bytes: int) -> int:
     """Return how many files below `small_file_bytes` a compaction of the files would merge away.
 
-    Args:
-        files: the inputs of a compaction that writes one directory.
-        kind: the kind of the table.
-        small_file_bytes: a file below this size counts as small.
+    The files are the inputs of a compaction that writes one directory.
     """
     if kind is TransactionalKind.INSERT_ONLY:
         numbers = combined([file.size_bytes for file in files])
@@ -56,10 +49,7 @@ def mergeable(files: Sequence[FileEntry], kind: TransactionalKind, *, small_file
 
 @lru_cache(maxsize=4096)  # all deltas have the same names of files
 def result_of(name: str) -> object:
-    """Return a key for the file of a full-ACID result that takes the rows of a file: its bucket.
-
-    If the name of the file contains no bucket, the key is the name.
-    """
+    """Return a key for the result's file that takes the rows of a file: its bucket, or its name."""
     parsed = parse_file_name(name)
     return name if parsed is None else parsed.bucket_id
 
@@ -67,8 +57,8 @@ def result_of(name: str) -> object:
 def combined(sizes: Sequence[int]) -> list[int]:
     """Return, for each file of an insert-only table, the number of the file that takes its rows.
 
-    Consecutive files are combined, up to about `COMBINED_FILE_BYTES`. The numbers ascend. They are
-    not consecutive if a file is larger.
+    Consecutive files are combined, up to about `COMBINED_FILE_BYTES`. The numbers ascend, with gaps
+    after a larger file.
 
     Example:
         >>> combined([100 << 20, 200 << 20, 900 << 20, 1 << 20])

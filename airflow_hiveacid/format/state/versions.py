@@ -1,23 +1,20 @@
 """Past versions of a table: their write IDs, and whether their files are complete.
 
 Version N is the state of the table after all committed writes with write IDs up to N. The state at
-a time contains the writes that were committed by that time. These writes may have higher write IDs
-than writes that were committed later. A `ValidWriteIdList` can represent either kind of state. So
-the same rules apply to past and present states.
+a time contains the writes that were committed by that time, perhaps with higher write IDs than
+later ones. A `ValidWriteIdList` can represent either, so the rules of present states apply.
 
-A cleaner may have removed some of the obsolete files but not yet all of them. So a past version may
-be incomplete even if some of its obsolete files exist. For each root (a partition or an
+A cleaner may have removed only some of the obsolete files. For each root (a partition or an
 unpartitioned table), one of two facts proves that a version is complete:
 
 * the live directories. Live directories contain version N, where N is the base's write ID, and all
   later versions. A minor compaction of a full-ACID table preserves the write IDs of rows and delete
   events;
-* a guarantee that no files are removed (`Kept`): every directory that was live in version `floor`
-  or later still exists (see docs/decisions/versions.md).
+* a guarantee that no files are removed (`Guarantee`): every directory that was live in version
+  `floor` or later still exists (see docs/decisions/versions.md).
 
-Rows of insert-only tables have no write IDs. Suppose a version includes only some writes of a
-merged directory. Then the version needs the input directories of the merge. This module must not
-read files or notes.
+Rows of insert-only tables have no write IDs, so a version that includes only some writes of a
+merged directory needs the inputs of the merge. Must not read files or notes.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:7:9223372036854775807::4")
@@ -30,9 +27,10 @@ Example:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.errors import (
@@ -43,16 +41,10 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import is_compacted, resolve
+from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 
 _KINDS: Final = ("version ", "timestamp ", "tag ")
 
@@ -61,10 +53,7 @@ _KINDS: Final = ("version ", "timestamp ", "tag ")
 class VersionSpec:
     """The requested state of a table: a version number, a time, a tag, or by default the present.
 
-    `timestamp` must have a time zone.
-
-    Raises:
-        ConfigurationError: more than one field is given, or `timestamp` has no time zone.
+    Raises ConfigurationError for more than one field, or a `timestamp` without a time zone.
     """
 
     number: WriteId | None = None
@@ -90,11 +79,7 @@ class VersionSpec:
         timestamp: datetime | str | None = None,
         tag: str | None = None,
     ) -> VersionSpec:
-        """Parse user arguments; templates return strings, so numbers and times may be strings.
-
-        Raises:
-            ConfigurationError: an argument cannot be parsed.
-        """
+        """Parse user arguments, numbers and times also as strings, which templates return."""
         return cls(
             number=None if version is None else _number(version),
             timestamp=None if timestamp is None else _moment(timestamp),
@@ -104,9 +89,6 @@ class VersionSpec:
     @classmethod
     def parse(cls, text: str) -> VersionSpec:
         """Parse a string that `VersionSpec.text` returned.
-
-        Raises:
-            ConfigurationError: the string has an unknown form.
 
         Example:
             >>> VersionSpec.parse("version 5").number
@@ -127,11 +109,8 @@ class VersionSpec:
     def meant_by(cls, value: int | str | datetime | VersionSpec) -> VersionSpec:
         """Parse a version that a user gives as one value: a number, a time, or `tag NAME`.
 
-        Numbers and times may be strings, because templates return strings. 0 means the table before
-        its first write. The result of `VersionSpec.text` is also accepted.
-
-        Raises:
-            ConfigurationError: the value cannot be parsed.
+        Numbers and times may be strings; 0 means the table before its first write. The result of
+        `VersionSpec.text` is also accepted.
 
         Example:
             >>> VersionSpec.meant_by("12").number, VersionSpec.meant_by("tag closing").tag
@@ -178,12 +157,11 @@ class VersionSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Guarantee:
     """A guarantee for one root: all files that were live in version `floor` or later still exist.
 
-    `evidence` contains the names of directories and the paths of original files that were live when
-    the guarantee began. A cleaner may remove only some of these files. If a different file of
-    `evidence` is missing, the guarantee was broken (`missing_evidence`).
+    `evidence` are the directories and the paths of original files that were live when it began. A
+    cleaner may remove only some of them; if another is missing, it was broken (`missing_evidence`).
     """
 
     floor: WriteId
@@ -220,9 +198,8 @@ def _tag(value: object) -> str:
 def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdList:
     """Return the write IDs that are visible in a version: all committed write IDs up to `number`.
 
-    Raises:
-        VersionUnknownError: `number` is below 1, or above the list's high watermark.
-        VersionNotSettledError: a write ID up to `number` is open.
+    Raises VersionUnknownError if `number` is below 1 or above the high watermark, and
+    VersionNotSettledError if a write ID up to it is open.
     """
     table = write_ids.table
     if number < 1:
@@ -247,9 +224,7 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
 
 
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
-    """Return a write ID list in which some committed write IDs are invisible.
-
-    The write IDs in `left_out` become open. So no base that covers these write IDs is chosen.
+    """Return a list in which some committed write IDs are open, so that no base covers them.
 
     Example:
         >>> now = ValidWriteIdList.parse("db.t:5:9223372036854775807::3")
@@ -290,21 +265,12 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
     then: ValidWriteIdList,
     txns: ValidTxnList | None,
     kind: TransactionalKind,
-    kept: Kept | None,
+    kept: Guarantee | None,
 ) -> AcidState:
     """Return the files of one root in a past version; raise an error if they may be incomplete.
 
-    Args:
-        listing: all files and directories below the root.
-        now: the write IDs that are committed now.
-        then: the write IDs of `now` that the version includes.
-        txns: the current transactions. These transactions show which compactions are visible.
-        kind: the table's kind.
-        kept: the guarantee that the root's files are kept, or None without a guarantee.
-
-    Raises:
-        VersionGoneError: the files are incomplete, or cannot be proven complete.
-        HiveAcidError: see `resolve`.
+    `then` are the write IDs of `now` that the version includes. The current `txns` show which
+    compactions are visible. `kept` is the guarantee for the root's files, if any.
     """
     state_now = resolve(listing, now, txns, kind)
     state_then = resolve(_readable(listing, now, then, kind), then, txns, kind)
@@ -315,17 +281,15 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
 def check_provable(  # noqa: PLR0913 - two lists, and the state for each
     state_now: AcidState,
     state_then: AcidState,
-    kept: Kept | None,
+    kept: Guarantee | None,
     kind: TransactionalKind,
     *,
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> None:
-    """Raise an error unless the files of a version are provably complete in one root.
+    """Raise VersionGoneError unless the files of a version are provably complete in one root.
 
-    Raises:
-        VersionGoneError: the files cannot be proven complete. The error contains the root's oldest
-            readable version.
+    The error contains the root's oldest readable version.
     """
     why = _not_live(state_now, state_then, kind, now, then)
     if why is None:
@@ -348,7 +312,9 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
     )
 
 
-def oldest_readable(state_now: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId:
+def oldest_readable(
+    state_now: AcidState, kept: Guarantee | None, kind: TransactionalKind
+) -> WriteId:
     """Return the oldest readable version of one root; it is 1 if all versions can be read."""
     lowest = _oldest_live(state_now, kind)
     if kept is not None and missing_evidence(state_now, kept, kind) is None:
@@ -356,7 +322,7 @@ def oldest_readable(state_now: AcidState, kept: Kept | None, kind: Transactional
     return max(WriteId(1), lowest)
 
 
-def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
+def floor_of(state: AcidState, kind: TransactionalKind) -> Guarantee:
     """Return a guarantee for a root's files; it holds while no cleaner removes files.
 
     For an insert-only table, the guarantee excludes versions whose deltas were already merged.
@@ -365,10 +331,10 @@ def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
     if kind is TransactionalKind.INSERT_ONLY:
         floor = max([floor, *(d.high for d in state.deltas if _is_merged(d.name))])
     live = frozenset(d.text for d in state.live)
-    return Kept(floor=floor, evidence=live | {f.path for f in state.originals})
+    return Guarantee(floor=floor, evidence=live | {f.path for f in state.originals})
 
 
-def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
+def missing_evidence(state: AcidState, kept: Guarantee, kind: TransactionalKind) -> str | None:
     """Return a missing directory or file that a guarantee requires, or None.
 
     Cleaners were allowed to remove some directories: those below the floor and, in a full-ACID
@@ -396,12 +362,8 @@ def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> s
 def not_held(state: AcidState, names: Iterable[str]) -> str | None:
     """Return one of `names` that is missing and not covered by a live directory, if any.
 
-    Without a base, a root that has lost all its files looks like a root that was always empty. So
-    live directories alone do not prove that a version is complete.
-
-    Args:
-        state: the current state of the root.
-        names: the names of directories and paths of original files that were live at some time.
+    They were live at some time. Without a base, a root that has lost all its files looks like one
+    that was always empty, so live directories alone do not prove that a version is complete.
     """
     present_names = {d.text for d in state.directories}
     present_names |= {f.path for f in (*state.originals, *state.obsolete_originals)}
@@ -417,8 +379,7 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 def newest_of(state: AcidState) -> str | None:
     """Return the newest nonempty directory or original file of a root; None if there is none.
 
-    `not_held` uses the name as evidence. If the directory or file is missing later and nothing has
-    replaced it, the root has lost files.
+    `not_held` uses it as evidence: if it is missing later without a replacement, files were lost.
     """
     full = [d for d in state.live if any(file.size_bytes for file in d.files)]
     if full:
@@ -433,10 +394,7 @@ def write_id_of(text: str) -> WriteId:
 
 
 def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
-    """Return whether any write of a directory is visible.
-
-    Bases always count as visible, because a base's name does not show its oldest write.
-    """
+    """Return whether any write of a directory is visible; a base, which may hold older ones, is."""
     name = parse_directory_name(text)
     if not isinstance(name, DeltaName):
         return True
@@ -462,9 +420,8 @@ def _readable(
 ) -> Listing:
     """Return the listing without directories that mix rows of a version with later rows.
 
-    A mixed directory is a base with rows of later writes. In an insert-only table, a mixed
-    directory may also be a delta with such rows. If the inputs of such a directory still exist, a
-    reader of the shorter listing chooses the inputs.
+    A mixed directory is a base with rows of later writes, or a delta of an insert-only table. If
+    its inputs still exist, a reader of the shorter listing chooses them.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}
@@ -529,8 +486,8 @@ def _batch_in_part(
 ) -> str | None:
     """Return an insert-only delta that has no inputs and is only partly visible in a version.
 
-    A streaming writer stores several write IDs in one delta. A compacted delta differs: its first
-    input has the same lowest write ID, but a lower highest write ID.
+    A streaming writer stores several write IDs in one delta. The first input of a compacted delta
+    has the same lowest write ID, but a lower highest one.
     """
     if kind is not TransactionalKind.INSERT_ONLY:
         return None

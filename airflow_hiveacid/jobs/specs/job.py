@@ -31,12 +31,10 @@ from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, re
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactSpec,
-    CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
     RebalanceSpec,
@@ -55,6 +53,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
+from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +61,9 @@ class ProgramSpec:
     """A user's PySpark program, with the tables that its transaction may access.
 
     The program may read all of these tables. The program may insert into the tables in `inserts`,
-    `changes` and `overwrites`. The program may update and delete rows of the tables in `changes`
-    and `overwrites`. The program may overwrite only the tables in `overwrites`. `digest` is the
-    digest of the program's source code, or empty if the operator cannot read the program.
+    `changes` and `overwrites`, update and delete rows of those in `changes` and `overwrites`, and
+    overwrite only those in `overwrites`. `digest` is the digest of the program's source code, or
+    empty if the operator cannot read the program.
     """
 
     application: str
@@ -94,9 +93,7 @@ Job = (
     | RestoreSpec
     | RebalanceSpec
     | CompactSpec
-    | CompactTablesSpec
     | CleanSpec
-    | CleanTablesSpec
     | ProveErasureSpec
     | ConvertSpec
     | ChangeFeedSpec
@@ -116,18 +113,25 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "restore": RestoreSpec,
     "rebalance": RebalanceSpec,
     "compact": CompactSpec,
-    "compact_tables": CompactTablesSpec,
+    "compact_tables": CompactSpec,
     "clean": CleanSpec,
-    "clean_tables": CleanTablesSpec,
+    "clean_tables": CleanSpec,
     "prove_erasure": ProveErasureSpec,
     "convert": ConvertSpec,
     "change_feed": ChangeFeedSpec,
 }
 
 
-def kind_of(job: Job) -> str:
-    """Return the name of a kind of job, such as `merge` or `compact`."""
+def application_of(job: Job) -> str:
+    """Return the name of the application that does a job, such as `merge` or `compact`."""
     return next(kind for kind, cls in JOB_KINDS.items() if type(job) is cls)
+
+
+def kind_of(job: Job) -> str:
+    """Return the name of a kind of job: its application's, or such as `compact_tables`."""
+    name = application_of(job)
+    is_of_tables = isinstance(job, CompactSpec | CleanSpec) and not job.is_of_table
+    return f"{name}_tables" if is_of_tables else name
 
 
 class OnRerun(enum.Enum):
@@ -145,18 +149,16 @@ class OnRerun(enum.Enum):
 class JobSpec:
     """A job with its metastore, its settings, and the key that makes it run only once.
 
-    `job_key` is `dag_id/run_id/task_id/map_index@installation`. `job_key` omits the try number,
-    because all tries have the same key. `generation` is incremented when this task is cleared after
-    a success. `attempt` is the ID of this submission
-    (`format.attempts`). `ledger_retention_s` says how long the ledger keeps the entry of this job.
-    The application writes its `JobResult` to `result_uri`. The application writes no result if
-    `result_uri` is None. `start_timeout_s` limits the wait for the first executor; None means
-    Spark's limit. `conflict_policy` is the job's own policy. If `conflict_policy` is None, the
-    table's policy applies. If the table has no policy, `default_conflict_policy` applies. With
-    `allow_unsafe_expressions`, SQL may call Java and read the driver's files
-    (docs/decisions/values.md). A driver in a cluster begins its job when its follower, a worker or
-    a trigger, has written the file `follower_uri`. A driver on a worker commits only while its
-    worker holds the lock of `worker_file`.
+    `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number: all tries
+    have the same key. `generation` is incremented when this task is cleared after a success.
+    `attempt` is the ID of this submission (`format.attempts`). `ledger_retention_s` says how long
+    the ledger keeps the entry of this job. The application writes its `JobResult` to `result_uri`,
+    if that is not None. `start_timeout_s` limits the wait for the first executor; None means
+    Spark's limit. The conflict policy is the job's own, or else the table's, or else
+    `default_conflict_policy`. With `allow_unsafe_expressions`, SQL may call Java and read the
+    driver's files (docs/decisions/values.md). A driver in a cluster begins its job when its
+    follower, a worker or a trigger, has written the file `follower_uri`. A driver on a worker
+    commits only while its worker holds the lock of `worker_file`.
     """
 
     job_key: str
@@ -166,7 +168,7 @@ class JobSpec:
     attempt: str = field(default_factory=lambda: str(AttemptId.new()))
     on_rerun: OnRerun = OnRerun.APPLY
     ledger_retention_s: float = 30 * 86400.0
-    lock_timeout_s: float = 300.0
+    lock_timeout_s: float = LOCK_TIMEOUT_S
     heartbeat_s: float | None = None
     result_uri: str | None = None
     start_timeout_s: float | None = None
@@ -198,9 +200,9 @@ class JobSpec:
                 if part.parameters:
                     shared.append(to_json(part.parameters))
                 every[f"{number + 1}.shared"] = _digest(shared)
-            for one in each(part):
+            for statement in each(part):
                 number += 1
-                every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
+                every |= {f"{number}.{name}": text for name, text in _digests(statement).items()}
         return every
 
     @property
@@ -217,7 +219,7 @@ class JobSpec:
         match self.job:
             case TransactionSpec() | ProgramSpec():
                 return self.job.targets
-            case CompactTablesSpec() | CleanTablesSpec():
+            case CompactSpec() | CleanSpec() if not self.job.is_of_table:
                 return ()
             case CreateAsSpec():
                 return (self.job.hidden(self.job_key, self.attempt),)
@@ -238,12 +240,7 @@ class JobSpec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a spec from its JSON text.
-
-        Raises:
-            ContractVersionError: the text has a different version, or a field is unknown or
-                missing.
-        """
+        """Parse a spec from its JSON text."""
         data = read_object(text, reader=Side.APPLICATION)
         kind, job = data.pop("kind", None), data.pop("job", None)
         if not isinstance(kind, str) or kind not in JOB_KINDS:
@@ -258,10 +255,7 @@ class JobSpec:
 
 
 def _digests(job: Job) -> dict[str, str]:
-    """Return a dict from the name of each part of a job to the part's digest.
-
-    The job must not be a transaction.
-    """
+    """Return a dict from the name of each part of a job, which is no transaction, to its digest."""
     parts = to_json(job)
     if not isinstance(parts, dict):
         raise TypeError("a job is an object")

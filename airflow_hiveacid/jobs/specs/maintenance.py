@@ -1,12 +1,13 @@
-"""The specs of jobs that compact, clean, search, restore, rebalance or convert a table."""
+"""The specs of jobs that compact, clean, search, restore, rebalance, convert or feed a table."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Self
 
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.parameters import (
     Parameter,  # noqa: TC001 - the codec reads hints at run time
 )
@@ -54,8 +55,39 @@ class AtEnd(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactSpec:
-    """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
+class TablesSpec:
+    """The tables of a maintenance job; a table or partition that fails does not stop the others.
+
+    `tables` are names or patterns, such as `sales.orders` or `sales.*`. With `is_of_table`, it is
+    one name: the result lists each partition of the table, and `partition` (`month=1`) limits the
+    job. Otherwise the result has only what was due, by table. With `plan_only`, the job changes
+    nothing.
+    """
+
+    tables: tuple[str, ...]
+    partition: str | None = None
+    is_of_table: bool = False
+    plan_only: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a pattern in place of the only table's name."""
+        if self.is_of_table:
+            TableRef.parse(self.target)
+
+    @classmethod
+    def of_table(cls, target: str, **fields: Any) -> Self:  # noqa: ANN401 - other fields of the spec
+        """Return the spec of a job of one table."""
+        return cls(tables=(target,), is_of_table=True, **fields)
+
+    @property
+    def target(self) -> str:
+        """The names and patterns, as text for messages."""
+        return ", ".join(self.tables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSpec(TablesSpec):
+    """Compact transactional tables, each partition in its own transaction.
 
     Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO and QUEUED only
     report the reason in their result. AUTO compacts in three cases: there are at least
@@ -63,33 +95,14 @@ class CompactSpec:
     base, or one of the thresholds in `also_when` is reached. The keys of `also_when` are names of
     thresholds (`plan.thresholds.ALSO_WHEN`). `plan.compaction_policy` says what applies if a
     threshold is None or missing.
+
+    `max_bytes` limits the input of all compactions of the job. The partitions with the highest
+    score (`CompactionPlan.score`) come first, or with QUEUED the oldest requests; the others remain
+    for a later job. With QUEUED, `pools` are the pools whose requests are served; None means all
+    pools. From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says
+    what happens to the running ones. What is committed stays, and the job succeeds.
     """
 
-    target: str
-    partition: str | None = None
-    choice: CompactionChoice = CompactionChoice.AUTO
-    delta_count: int | Off | None = None
-    delta_ratio: float | Off | None = None
-    also_when: Mapping[str, float | Off] = field(default_factory=dict)
-    plan_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactTablesSpec:
-    """Compact all transactional tables with matching names, in one job.
-
-    `tables` are names or patterns, such as `sales.orders` or `sales.*`. Each partition is compacted
-    as with `CompactSpec`, in its own transaction. If one partition fails, the others are compacted
-    nevertheless, and then the job fails. `max_bytes` limits the input of all compactions of the
-    job. The partitions with the highest score (`CompactionPlan.score`) come first, or with QUEUED
-    the oldest requests; the others remain for a later job. With QUEUED, `pools` are the pools whose
-    requests are served; None means all pools.
-
-    From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says what
-    happens to the running ones. What is committed stays, and the job succeeds.
-    """
-
-    tables: tuple[str, ...]
     choice: CompactionChoice = CompactionChoice.AUTO
     delta_count: int | Off | None = None
     delta_ratio: float | Off | None = None
@@ -98,31 +111,14 @@ class CompactTablesSpec:
     pools: tuple[str, ...] | None = None
     until_s: float | None = None
     at_end: AtEnd = AtEnd.FINISH
-    plan_only: bool = False
-
-    @property
-    def target(self) -> str:
-        """The names and patterns, as text for messages."""
-        return ", ".join(self.tables)
 
     def serves(self, pool: str | None) -> bool:
         """Return whether a job with QUEUED serves the requests of a pool."""
         return self.pools is None or pool in self.pools
 
-    def of_table(self, table: str) -> CompactSpec:
-        """Return the spec that compacts one of the tables."""
-        return CompactSpec(
-            target=table,
-            choice=self.choice,
-            delta_count=self.delta_count,
-            delta_ratio=self.delta_ratio,
-            also_when=self.also_when,
-            plan_only=self.plan_only,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanSpec:
+class CleanSpec(TablesSpec):
     """Remove obsolete directories, aborted directories, and staging directories of crashed writers.
 
     `retention_s` is how long a replaced directory is kept. `orphan_age_s` is the minimum age of a
@@ -130,42 +126,9 @@ class CleanSpec:
     None means that unknown files are only listed.
     """
 
-    target: str
-    partition: str | None = None
     retention_s: float = 0.0
     orphan_age_s: float = 86400.0
     unknown_age_s: float | None = None
-    plan_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanTablesSpec:
-    """Clean all transactional tables with matching names, in one job.
-
-    `tables` are names or patterns, as in `CompactTablesSpec`. Each table is cleaned as with
-    `CleanSpec`. If one table fails, the others are cleaned nevertheless, and then the job fails.
-    """
-
-    tables: tuple[str, ...]
-    retention_s: float = 0.0
-    orphan_age_s: float = 86400.0
-    unknown_age_s: float | None = None
-    plan_only: bool = False
-
-    @property
-    def target(self) -> str:
-        """The names and patterns, as text for messages."""
-        return ", ".join(self.tables)
-
-    def of_table(self, table: str) -> CleanSpec:
-        """Return the spec that cleans one of the tables."""
-        return CleanSpec(
-            target=table,
-            retention_s=self.retention_s,
-            orphan_age_s=self.orphan_age_s,
-            unknown_age_s=self.unknown_age_s,
-            plan_only=self.plan_only,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,3 +189,36 @@ class ConvertSpec:
     target: str
     to: ConversionTarget
     plan_only: bool = False
+
+
+class WhenGone(enum.Enum):
+    """The reaction of a feed to unreadable changes: fail, or write the whole table."""
+
+    FAIL = "fail"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFeedSpec:
+    """Write a table's changes since the feed's last range; each range gets its own directory.
+
+    `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
+    the feed uses the table's primary key. If `columns` is empty, the feed contains all columns.
+    With `pre_images`, the feed includes old values. The first range has the changes after `since`,
+    or the whole table if `since` is None. `until` is the last version. By default, `until` is the
+    newest version that no open write can change. `since` and `until` are `VersionSpec.text`. If the
+    changes can no longer be read and `when_gone` is WHOLE, the range contains the whole table.
+    `parameters` are the parameters in `where`.
+    """
+
+    target: str
+    location: str
+    keys: tuple[str, ...] | None = None
+    is_net: bool = False
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+    since: str | None = None
+    until: str | None = None
+    pre_images: bool = True
+    when_gone: WhenGone = WhenGone.FAIL
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)

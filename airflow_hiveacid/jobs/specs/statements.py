@@ -67,23 +67,21 @@ class InsertSpec:
     `columns` lists target columns in the order of the source's columns; some columns may be
     missing. If `columns` is empty, `match` applies. If columns are matched by name, the source may
     lack some columns. If columns are matched by position, as in Hive, the source has all data
-    columns, then all dynamic partition columns.
+    columns, then all dynamic partition columns, in the order of the PARTITION clause.
 
-    `partition` contains the partition columns with a fixed value (static partition).
-    `dynamic_partition` contains the columns that a PARTITION clause lists without a value. If
-    columns are matched by position, the partition columns are in the order of the PARTITION clause.
-    OVERWRITE replaces the partitions that receive rows. If the source has no rows, OVERWRITE still
-    empties an unpartitioned table. OVERWRITE also empties a partition if every partition column has
-    a fixed value. All other partitions keep their rows. So an OVERWRITE from an earlier version of
-    the table does not restore that version; use `RestoreSpec`.
+    `partition` contains the partition columns with a fixed value (static partition), and
+    `dynamic_partition` those that a PARTITION clause lists without a value. OVERWRITE replaces the
+    partitions that receive rows. If the source has no rows, OVERWRITE still empties an
+    unpartitioned table, and a partition if every partition column has a fixed value. All other
+    partitions keep their rows. So an OVERWRITE from an earlier version of the table does not
+    restore that version; use `RestoreSpec`.
 
     Columns without a value get their default, or NULL. The columns at `default_at` always get their
     default, so the source does not contain them. In the columns at `default_where`, only some rows
-    get the default. For each of these columns, in the same order, the source has an extra column at
-    its end. In the extra column, the string `true` means that the row gets the default, and `false`
-    means that it does not. The columns at `text_at` contain only strings. The statement casts these
-    strings to the column's type. All these positions are indexes of target columns, from 0, in the
-    order of the source's columns.
+    get the default: for each of them, in the same order, the source has an extra column at its end,
+    in which the string `true` means that the row gets the default, and `false` that it does not.
+    The columns at `text_at` contain only strings, which the statement casts to the column's type.
+    All these positions are indexes of target columns, from 0, in the order of the source's columns.
     """
 
     target: str
@@ -224,12 +222,12 @@ class MultiInsertSpec:
     @property
     def tables(self) -> dict[str, str]:
         """A dict from view to table, for the tables that the INSERTs read."""
-        return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+        return {v: t for insert in self.inserts for v, t in (insert.source.tables or {}).items()}
 
     @property
     def versions(self) -> dict[str, str]:
         """A dict from view to version, for the tables that are read at an earlier version."""
-        return {v: t for one in self.inserts for v, t in one.source.versions.items()}
+        return {v: t for insert in self.inserts for v, t in insert.source.versions.items()}
 
 
 def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
@@ -250,7 +248,9 @@ class TransactionSpec:
     @property
     def targets(self) -> tuple[str, ...]:
         """The tables that the statements write, in order, without duplicates."""
-        return tuple(dict.fromkeys(one.target for part in self.statements for one in each(part)))
+        return tuple(
+            dict.fromkeys(statement.target for part in self.statements for statement in each(part))
+        )
 
     @property
     def target(self) -> str:

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
-from airflow_hiveacid.local.processes.lifetime import Server
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Server,
     birth_of,
     free_port,
     kill,
@@ -74,11 +74,7 @@ class LocalPostgresConfig:
     ends_with_parent: bool = False
 
     def __post_init__(self) -> None:
-        """Check the directory.
-
-        Raises:
-            ValueError: The directory is relative.
-        """
+        """Check the directory."""
         if not self.data_dir.is_absolute():
             raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
 
@@ -335,7 +331,7 @@ class LocalPostgres(Server):
         text: str = "",
         secret: dict[str, str] | None = None,
     ) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, *arguments],
             input=text,
             capture_output=True,
@@ -348,9 +344,9 @@ class LocalPostgres(Server):
             group=self._user,
             extra_groups=[] if self._user else None,
         )
-        if done.returncode != 0:
-            raise LocalServerError(f"{Path(program).name} failed: {done.stderr.strip()}")
-        return done.stdout.strip()
+        if process.returncode != 0:
+            raise LocalServerError(f"{Path(program).name} failed: {process.stderr.strip()}")
+        return process.stdout.strip()
 
 
 def _environment() -> dict[str, str]:
@@ -359,17 +355,17 @@ def _environment() -> dict[str, str]:
 
 def _program(name: str) -> str:
     """Return the path of a PostgreSQL program, from Debian's newest package or else from PATH."""
-    found = shutil.which(name)
+    on_path = shutil.which(name)
     # Debian's psql in PATH is a Perl wrapper that requires Debian's own cluster layout.
     folders = sorted(_DEBIAN_ROOT.glob("*/bin"), key=lambda folder: _version(folder.parent.name))
     for folder in reversed(folders):
         if (folder / name).is_file():
             return str(folder / name)
-    if found is None:
+    if on_path is None:
         raise MissingProgramError(
             name, "install PostgreSQL (Debian: apt-get install postgresql) to test concurrency"
         )
-    return found
+    return on_path
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -40,7 +40,6 @@ class Distribution:
     """A release that is ready to run.
 
     Attributes:
-        release: The release.
         class_path: Existing jars, in Maven's order.
         home: The folder that contains `scripts/metastore`, for the server's variable
             METASTORE_HOME.
@@ -53,10 +52,10 @@ class Distribution:
 
 def cache_dir() -> Path:
     """Return the cache folder: $HIVEACID_CACHE, else the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
+    cache_variable = os.environ.get(CACHE_VARIABLE)
     of_user = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/airflow_hiveacid"
     # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
-    return Path(os.path.expanduser(named or of_user)).resolve()  # noqa: PTH111
+    return Path(os.path.expanduser(cache_variable or of_user)).resolve()  # noqa: PTH111
 
 
 def fetch(
@@ -72,22 +71,23 @@ def fetch(
     """
     digest = hashlib.sha256(pom(release).encode()).hexdigest()[:12]
     folder = (cache or cache_dir()) / f"metastore-{release.version}-{digest}"
-    found = _ready(release, folder)
-    if found is not None:
-        return found
+    distribution = _ready(release, folder)
+    if distribution is not None:
+        return distribution
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _ready(release, folder)  # a different process may have fetched the files meanwhile
-        if found is not None:
-            return found
-        what = f"the jars of Hive metastore {release.version}"
-        _resolve(pom(release), folder, what, progress)
+        # A different process may have fetched the files meanwhile.
+        distribution = _ready(release, folder)
+        if distribution is not None:
+            return distribution
+        jar_names = f"the jars of Hive metastore {release.version}"
+        _resolve(pom(release), folder, jar_names, progress)
         _unpack_scripts(release, folder, progress)
-        found = _ready(release, folder)
-    if found is None:
+        distribution = _ready(release, folder)
+    if distribution is None:
         log = folder / "maven.log"
         raise DownloadError(f"Hive metastore {release.version}", log, tail(log))
-    return found
+    return distribution
 
 
 def fetch_class_path(
@@ -107,19 +107,19 @@ def fetch_class_path(
         MissingProgramError: Maven is needed but not installed.
         DownloadError: Maven failed.
     """
-    found = _class_path(folder)
-    if found is not None:
-        return found
+    class_path = _class_path(folder)
+    if class_path is not None:
+        return class_path
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _class_path(folder)  # a different process may have fetched the files meanwhile
-        if found is None:
+        class_path = _class_path(folder)  # a different process may have fetched the files meanwhile
+        if class_path is None:
             _resolve(project, folder, what, progress)
-            found = _class_path(folder)
-    if found is None:
+            class_path = _class_path(folder)
+    if class_path is None:
         log = folder / "maven.log"
         raise DownloadError(what, log, tail(log))
-    return found
+    return class_path
 
 
 def _ready(release: HiveRelease, folder: Path) -> Distribution | None:

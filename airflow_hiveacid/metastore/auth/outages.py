@@ -14,10 +14,8 @@ Example:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final, TypeVar
 
 _ASKED_LAST_S: Final = 60.0
 
@@ -34,8 +32,7 @@ class Outages:
     def in_order(self, addresses: Iterable[_Address]) -> list[_Address]:
         """Return the addresses in their order, but those that failed lately last.
 
-        After a pause, only one caller asks such a server first, because each may wait for it until
-        a time-out.
+        After a pause, only one caller asks such a server first: each may wait until a time-out.
         """
         now_s, first, last = self._clock(), [], []
         for address in addresses:

@@ -12,16 +12,12 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, PasswordLogin
-from airflow_hiveacid.metastore.auth.address import CountedRefusalError
+from airflow_hiveacid.jobs.logins import KerberosLogin, Login, PasswordLogin
+from airflow_hiveacid.metastore.auth.address import Address, ConnectError, CountedRefusalError
 from airflow_hiveacid.metastore.auth.secret import read_secret
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.logins import Login
-    from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 
 # The first pause is short, because the refused secret may be correct: a metastore also refuses
 # logins while its LDAP directory is down. Two tries fit into the default transaction time-out of

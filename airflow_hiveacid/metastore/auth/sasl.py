@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
+from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from thrift.transport.TSocket import TSocket
+from airflow_hiveacid.jobs.logins import PasswordLogin, Protection
+from airflow_hiveacid.metastore.auth.address import (
+    ConnectError,
+    CountedRefusalError,
+    LoginRefusedError,
+)
+from airflow_hiveacid.metastore.auth.secret import read_secret_text
 
 _MAX_ROUND_BYTES: Final = 1 << 20
 # One frame may contain all partitions of a table. A longer frame is invalid.
@@ -46,10 +51,7 @@ class WeakProtectionError(MechanismError):
 
 
 class Mechanism(Protocol):
-    """One way to log in, and to wrap messages after the login.
-
-    Each connection has its own instance.
-    """
+    """One way to log in, and to wrap messages after it; each connection has its own instance."""
 
     @property
     def name(self) -> str:
@@ -73,16 +75,10 @@ class Mechanism(Protocol):
         """Check that the server proved its identity. Raises MechanismError."""
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message that is signed and encrypted as agreed at login.
-
-        Raises MechanismError.
-        """
+        """Return a message, signed and encrypted as agreed at login. Raises MechanismError."""
 
     def unwrap(self, message: bytes) -> bytes:
-        """Return the original message.
-
-        Raises MechanismError if the message was changed or repeated.
-        """
+        """Return the original message. Raises MechanismError if it was changed or repeated."""
 
 
 class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] # Thrift has no types
@@ -211,3 +207,74 @@ def _checked(change: Callable[[bytes], bytes], message: bytes) -> bytes:
         return change(message)
     except MechanismError as error:
         raise TTransportException(TTransportException.UNKNOWN, str(error), inner=error) from error
+
+
+WORDS: Final[Mapping[Protection, bytes]] = MappingProxyType(
+    {
+        Protection.AUTHENTICATION: b"auth",
+        Protection.INTEGRITY: b"auth-int",
+        Protection.PRIVACY: b"auth-conf",
+    }
+)
+"""SASL's names of the protection levels, from weak to strong."""
+
+
+def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection:
+    """Return the strongest protection level that the server offers.
+
+    Raises:
+        WeakProtectionError: even the strongest level offered is weaker than `least`.
+    """
+    order = list(WORDS)
+    best = max(offered, key=order.index, default=None)
+    if best is None or order.index(best) < order.index(least):
+        names = ", ".join(p.value for p in order if p in offered) or "no known level"
+        raise WeakProtectionError(
+            f"the metastore offers {names} for message protection (hadoop.rpc.protection), but"
+            f" the connection requires at least {least.value}; for a delegation token without TLS"
+            f" the default is integrity. Set the metastore's hadoop.rpc.protection to"
+            f" {least.value}, or set the connection's protection to an offered level. With"
+            " authentication alone, only TLS detects changes to messages in transit"
+        )
+    return best
+
+
+class Plain:
+    """SASL PLAIN: user and password in clear text, so the connection must use TLS."""
+
+    name: Final = "PLAIN"
+    refusal: Final = CountedRefusalError
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = login
+        # Read the password before connecting, so that an unusable password raises an error here.
+        self._response = b"\0".join(
+            (b"", login.user.encode(), read_secret_text(login.password).encode())
+        )
+
+    @property
+    def hint(self) -> str:
+        """The likely causes of a refusal; see `Mechanism.hint`."""
+        return (
+            f"User {self._login.user!r} or the password from {self._login.password} is wrong; a"
+            " server gives the same reason if its directory (LDAP) does not answer"
+        )
+
+    def start(self) -> bytes:
+        """Return user and password; see `Mechanism.start`."""
+        return self._response
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Raise MechanismError: PLAIN has no challenge."""
+        raise MechanismError(f"PLAIN has one round, got a challenge of {len(challenge)} bytes")
+
+    def finish(self, last: bytes) -> None:
+        """Accept the end of the login, since TLS has already proved the server's identity."""
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return the message unchanged."""
+        return message
+
+    def unwrap(self, message: bytes) -> bytes:
+        """Return the message unchanged."""
+        return message

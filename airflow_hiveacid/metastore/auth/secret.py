@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.logins import SecretSource
 
 # A Hadoop credentials file with many tokens has a few kilobytes.
 _MAX_BYTES: Final = 1 << 20

@@ -9,24 +9,20 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.metastore.auth.address import ConnectError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket, bounded
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.auth.address import Address
 
 # Thrift logs each failure to connect with a traceback. The caller logs it, or raises an error.
 _is_opening: Final[ContextVar[bool]] = ContextVar("hiveacid_is_opening", default=False)
@@ -41,7 +37,6 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
 
     Raises:
         ConnectError: no server answers at the address, or the TLS handshake failed.
-        ConfigurationError: a certificate file is missing or unreadable.
     """
     thrift_socket = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
     thrift_socket.setTimeout(endpoint.connect_timeout_s * 1000)
@@ -62,11 +57,12 @@ def connect_named(
 
     Raises:
         TimeoutError: the name was not resolved in time.
-        OSError: no server answers at any address of the host.
     """
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
-    addresses = _look_up(partial(_of_stream, *address), address[0], timeout)
+    addresses = _look_up(
+        partial(socket.getaddrinfo, *address, type=socket.SOCK_STREAM), address[0], timeout
+    )
     for *_, resolved in OUTAGES.tried(addresses):
         try:
             connected = socket.create_connection(resolved[:2], timeout)
@@ -81,17 +77,8 @@ def connect_named(
     raise trouble
 
 
-def _of_stream(host: str, port: int) -> list[Any]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-
-
 def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[Any]:
-    """Look up a name with a time limit, since a silent name server would block for minutes.
-
-    Raises:
-        TimeoutError: the name server did not answer in time.
-        OSError: the name does not exist.
-    """
+    """Look up a name with a time limit, since a silent name server would block for minutes."""
     try:
         return bounded(ask, timeout_s=timeout_s, name="hiveacid-names")
     except TimeoutError as error:
@@ -103,11 +90,10 @@ def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[
 def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
     """Return True if a call can be sent: the server is connected, and has sent no unrequested data.
 
-    Unrequested data usually means that the server has closed the connection. If this check finds
-    the closed connection before a call, the caller reconnects. If the connection closes during a
-    call, the caller does not know whether the server executed the call. Unrequested data may also
-    be a late response. The next call would read that late response as its own response. If the
-    result is False, the caller closes the connection.
+    Unrequested data usually means that the server has closed the connection, which is better found
+    before a call than during one: then the caller would not know whether it was executed. It may
+    also be a late response, which the next call would read as its own. If the result is False, the
+    caller closes the connection.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)

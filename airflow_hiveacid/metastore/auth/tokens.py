@@ -11,18 +11,14 @@ import base64
 import binascii
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth.secret import read_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.jobs.logins import TokenLogin
 
 KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
@@ -52,26 +48,20 @@ class DelegationToken:
     def owner(self) -> str:
         """The token's user, as the issuing server recorded the name: a principal or a short name.
 
-        Raises:
-            ValueError: the identifier is not in Hadoop's format
-                (AbstractDelegationTokenIdentifier).
+        Raises ValueError if the identifier is not in Hadoop's format
+        (AbstractDelegationTokenIdentifier).
         """
         return self._named().text()
 
     @property
     def issued_ms(self) -> int:
-        """The token's issue time, in ms since 1970, by the issuer's clock.
-
-        Raises:
-            ValueError: as for `owner`.
-        """
+        """The token's issue time, in ms since 1970, by the issuer's clock. Raises as `owner`."""
         stream = self._named()
         for _ in ("owner", "renewer", "real user"):
             stream.text()
         return stream.number()
 
     def _named(self) -> _Stream:
-        """Return a stream of the identifier; its position is after the version byte."""
         stream = _Stream(self.identifier)
         if stream.take(1) != b"\0":
             raise ValueError("its identifier has an unknown version")
@@ -129,11 +119,7 @@ def parse_token(text: str) -> DelegationToken:
 
 
 def parse_credentials(content: bytes) -> list[DelegationToken]:
-    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers.
-
-    Raises:
-        ValueError: the content is not a credentials file in format 0.
-    """
+    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers."""
     return list(named_tokens(content).values())
 
 

@@ -8,8 +8,9 @@ not be used, because Hive 4.0.1 lacks it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -17,7 +18,16 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
@@ -31,14 +41,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     EnvironmentContext,
     GetTableRequest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 # The capabilities that HiveServer2 sends to create ACID tables
 # (HiveConf.METASTORE_CLIENT_CAPABILITIES).
@@ -79,17 +82,14 @@ class CatalogCalls:
     _connection: Connection
 
     def list_databases(self) -> tuple[str, ...]:
-        """See CatalogPort."""
         names: list[str] = self._connection.catalog_call("get_all_databases", repeat=Repeat.SAFE)
         return tuple(sorted(names))
 
     def list_tables(self, db: str) -> tuple[str, ...]:
-        """See CatalogPort."""
         names: list[str] = self._connection.catalog_call("get_all_tables", db, repeat=Repeat.SAFE)
         return tuple(sorted(names))
 
     def create_database(self, name: str, location: str | None = None) -> None:
-        """See CatalogPort."""
         if name.lower() in self.list_databases():
             return
         database = Database(
@@ -102,21 +102,17 @@ class CatalogCalls:
         self._connection.call("create_database", database, repeat=Repeat.NEVER)
 
     def drop_database(self, name: str) -> None:
-        """See CatalogPort."""
         if name.lower() in self.list_databases():
             arguments = (name.lower(), True, False)  # delete the directory, but do not drop tables
             self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
 
     def get_table(self, ref: TableRef) -> TableInfo:
-        """See CatalogPort."""
         return catalog.table_info(self._raw_table(ref))
 
     def get_source(self, ref: TableRef) -> TableInfo:
-        """See CatalogPort."""
         return catalog.source_info(self._raw_table(ref))
 
     def create_table(self, table: catalog.NewTable) -> TableInfo:
-        """See CatalogPort."""
         struct = catalog.table_struct(table)
         if self._connection.generation is MetastoreGeneration.V3:
             self._connection.call("create_table", struct, repeat=Repeat.NEVER)
@@ -130,7 +126,6 @@ class CatalogCalls:
         return self.get_table(table.ref)
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
-        """See CatalogPort."""
         self._raw_table(ref)  # raises TableNotFoundError if the table is missing
         arguments = (ref.db, ref.name, delete_data)
         if purge:
@@ -141,13 +136,11 @@ class CatalogCalls:
             self._connection.catalog_call("drop_table", *arguments, repeat=Repeat.NEVER)
 
     def change_table(self, ref: TableRef, change: catalog.TableChange) -> None:
-        """See CatalogPort."""
         table = self._raw_table(ref)
         catalog.change_struct(table, change)
         self._send_table(ref, table, cascade=change.cascade)
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """See CatalogPort."""
         table = self._raw_table(ref)
         merged = {**(table.parameters or {}), **parameters}
         table.parameters = {name: value for name, value in merged.items() if value is not None}
@@ -156,13 +149,11 @@ class CatalogCalls:
         self._send_table(ref, table)
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
         return self._partition_infos(table, self._partition_names(table.ref))
 
     def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
-        """See CatalogPort."""
         if not table.is_partitioned:
             return (UNPARTITIONED,)
         return tuple(sorted(map(PartitionName.parse, self._partition_names(table.ref)), key=str))
@@ -170,7 +161,6 @@ class CatalogCalls:
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> tuple[PartitionInfo, ...]:
-        """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
         return self._partition_infos(table, [str(name) for name in names])
@@ -182,7 +172,6 @@ class CatalogCalls:
         *,
         locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
-        """See CatalogPort."""
         if table.is_partitioned:
             # Read only the names. Suppose that all partitions in a request for whole partitions are
             # missing. Then 4.0.1 runs a failed SQL query, and after it a slow query.
@@ -195,8 +184,7 @@ class CatalogCalls:
     def drop_partitions(
         self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
     ) -> None:
-        """See CatalogPort."""
-        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- see _add
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
         method = "drop_partitions_req"
 
@@ -218,7 +206,6 @@ class CatalogCalls:
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """See CatalogPort."""
         return {
             catalog.partition_info(table, partition).name: partition.createTime
             for chunk in _chunks(names, _most_definitions(table))
@@ -233,7 +220,6 @@ class CatalogCalls:
         write_id: WriteId,
         write_ids: ValidWriteIdList,
     ) -> int:
-        """See CatalogPort."""
         context = _WriteContext(write_id, write_ids.with_own(write_id).text())
         if table.is_partitioned:
             return self._forget_partitions(table, partitions, context)
@@ -286,7 +272,7 @@ class CatalogCalls:
         return count
 
     def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
-        """Return partitions sorted by name; partitions of a full-ACID table have no storage set."""
+        """Return partitions sorted by name; those of a full-ACID table have no storage set."""
         if table.kind is not TransactionalKind.FULL_ACID:
             infos = [
                 info
@@ -327,7 +313,6 @@ class CatalogCalls:
     def _by_names(
         self, call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
     ) -> Iterator[Struct]:
-        """Return the existing partitions among these names."""
         faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
         method = "get_partitions_by_names"
 
@@ -346,8 +331,7 @@ class CatalogCalls:
         names: Sequence[PartitionName],
         locations: Mapping[PartitionName, str],
     ) -> None:
-        # Import hmsclient late: its stubs take a megabyte, and most connections never need them.
-        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
         storage = self._connection.catalog_call(
             "get_table_req",

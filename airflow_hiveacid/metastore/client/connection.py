@@ -1,9 +1,8 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-Takes an endpoint. Returns the results of calls, or raises this provider's error classes. This
-module maps transport faults and calls of unknown methods to error classes. The caller maps the
-exception classes that a call declares. No code examines error messages. This module does not depend
-on the meaning of the calls.
+Takes an endpoint. Returns the results of calls, or raises this provider's error classes: it maps
+transport faults and unknown methods, the caller maps the exception classes that a call declares.
+No code examines error messages. Must not know the meaning of the calls.
 
 Example:
     connection = Connection(endpoint)
@@ -26,6 +25,7 @@ from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    REACHABLE_ADVICE,
     ConfigurationError,
     HiveAcidError,
     MetastoreAnswerError,
@@ -35,8 +35,8 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
-from airflow_hiveacid.format.errors.metastore import REACHABLE_ADVICE
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     LoginRefusedError,
@@ -45,7 +45,6 @@ from airflow_hiveacid.metastore.auth.address import (
 )
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
 from airflow_hiveacid.metastore.auth.refusals import Refusals
-from airflow_hiveacid.metastore.client import settings
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
@@ -54,12 +53,15 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
+from airflow_hiveacid.metastore.wire import (
+    DEFAULT_TXN_TIMEOUT,
+    TXN_TIMEOUT_NAMES,
+    Struct,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.wire import Struct
 
 Faults = Mapping[type[Exception], Callable[[str], HiveAcidError]]
 """For each exception class of a call: the function that makes our error from the server's text."""
@@ -129,8 +131,7 @@ class _Call(NamedTuple):
 class Connection:
     """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
-    The connection tries servers in the order of the endpoint. After a failure, the connection
-    starts with the next server.
+    It tries servers in the order of the endpoint, and after a failure starts with the next one.
     Mutable: it holds the current socket.
     """
 
@@ -166,11 +167,7 @@ class Connection:
     def translating(self, method: str) -> Iterator[None]:
         """Treat a missing or unknown value as an unreadable response to this call.
 
-        Use this method around code that converts enum values of a response. Thrift's decoder does
-        not check required fields and enum values.
-
-        Raises:
-            MetastoreAnswerError: the code in the `with` block raised a KeyError.
+        Thrift's decoder does not check required fields and enum values.
         """
         try:
             yield
@@ -185,9 +182,8 @@ class Connection:
 
         Raises:
             MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
-                internal error. The server may have executed a NEVER call.
-            MetastoreAnswerError: the response was unreadable. The server may have executed a NEVER
-                call.
+                internal error, or the response was unreadable (MetastoreAnswerError). The server
+                may have executed a NEVER call.
             MetastoreLoginError: every server refuses the login. A NEVER call was not sent.
             MetastoreVersionError: the server does not have the method.
             MetastoreCallError: the server refused the call, and `faults` has no more specific
@@ -198,16 +194,13 @@ class Connection:
     def brief_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
-        """Make one call, and parse only names and locations in the response (idl/places.thrift).
-
-        Raises as `call` does.
-        """
+        """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
         return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
-        """Make one call through hmsclient over the same connection. Raises as `call` does."""
+        """Make one call through hmsclient over the same connection."""
         return self._call(self.hms, _Call(method, arguments, repeat, faults))
 
     def calls_for(
@@ -222,9 +215,6 @@ class Connection:
         A server may limit a request's partitions (metastore.limit.partition.request) or bytes
         (metastore.server.max.message.size). So after a refusal, send half as many items per call.
         The process remembers an accepted number of items for ten minutes.
-
-        Raises:
-            HiveAcidError: as `send` does, for a call with a single item.
         """
         key, offset, is_smaller = (self.endpoint.uris, method), 0, False
         accepted, since = _accepted.get(key, (most, 0.0))
@@ -248,9 +238,7 @@ class Connection:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
         if self._hms is None:
-            # Import hmsclient late: its stubs take a megabyte, and most connections never need
-            # them.
-            from hmsclient import HMSClient  # noqa: PLC0415
+            from hmsclient import HMSClient  # noqa: PLC0415 - a megabyte that most never need
 
             self._hms = HMSClient(iprot=protocol)
         return self._hms
@@ -282,9 +270,9 @@ class Connection:
     def txn_timeout_s(self) -> float:
         """The number of seconds without a heartbeat after which the server aborts a transaction."""
         if self._txn_timeout_s is None:
-            texts = (self.config_value(name, "") for name in settings.TXN_TIMEOUT_NAMES)
-            text = next(filter(None, texts), settings.DEFAULT_TXN_TIMEOUT)
-            self._txn_timeout_s = settings.seconds(text, default_unit="s")
+            texts = (self.config_value(name, "") for name in TXN_TIMEOUT_NAMES)
+            text = next(filter(None, texts), DEFAULT_TXN_TIMEOUT)
+            self._txn_timeout_s = seconds(text, default_unit="s")
         return self._txn_timeout_s
 
     def close(self) -> None:

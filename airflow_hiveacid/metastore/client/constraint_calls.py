@@ -6,10 +6,11 @@ stubs of hmsclient can read primary keys of 3.1 and 4.x, since we need only the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.table import Constraints
+from airflow_hiveacid.format.table import Constraints, TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.gen.constraints.ttypes import (
     AllTableConstraintsRequest,
@@ -17,12 +18,7 @@ from airflow_hiveacid.metastore.gen.constraints.ttypes import (
     DefaultConstraintsRequest,
     NotNullConstraintsRequest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 _CATALOG: Final = "hive"
 
@@ -33,7 +29,6 @@ class ConstraintCalls:
     _connection: Connection
 
     def constraints(self, ref: TableRef) -> Constraints:
-        """See CatalogPort."""
         if self._connection.generation is MetastoreGeneration.V4:
             request = AllTableConstraintsRequest(dbName=ref.db, tblName=ref.name, catName=_CATALOG)
             every = self._ask("get_all_table_constraints", request).allTableConstraints
@@ -54,7 +49,6 @@ class ConstraintCalls:
         )
 
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
-        """See CatalogPort."""
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
         request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)

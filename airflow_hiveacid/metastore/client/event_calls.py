@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreUnavailableError,
 )
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.client.event_log import READ_KINDS, Event, commits_of
 from airflow_hiveacid.metastore.gen.notifications import ttypes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 _PAGE: Final = 2000
 _MOST_EVENTS: Final = 200_000
@@ -53,7 +50,6 @@ class EventCalls:
     _connection: Connection
 
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
-        """See EventPort."""
         try:
             return commits_of(self._events(), ref)
         except (MetastoreCallError, MetastoreUnavailableError) as error:

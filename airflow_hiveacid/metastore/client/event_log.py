@@ -23,15 +23,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import TableRef
 
 GIVEN: Final = "ALLOC_WRITE_ID_EVENT"
 COMMITTED: Final = "COMMIT_TXN"

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 from thrift.Thrift import TApplicationException
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreInternalError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreInternalError
 from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
-from airflow_hiveacid.metastore.client.transaction_calls import user_name
+from airflow_hiveacid.metastore.client.transaction_calls import faults_of, user_name
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
     NoSuchLockException,
-    NoSuchTxnException,
-    TxnAbortedException,
     TxnOpenException,
 )
 from airflow_hiveacid.metastore.gen.locks import ttypes
@@ -30,13 +24,10 @@ from airflow_hiveacid.metastore.wire import (
     LOCK_TYPE_NUMBERS,
     LOCK_TYPES,
     OPERATION_NUMBERS,
+    Struct,
     received,
     seconds_of,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.wire import Struct
 
 
 class LockCalls:
@@ -45,7 +36,6 @@ class LockCalls:
     _connection: Connection
 
     def lock(self, request: LockRequest) -> LockResponse:
-        """See LockPort."""
         wire = ttypes.LockRequest(
             component=[_component(c) for c in request.components],
             txnid=request.txn_id,
@@ -56,20 +46,18 @@ class LockCalls:
         # The call `lock` declares no exception for a lost database connection. The server then
         # reports an internal error. Then the caller aborts the transaction. The abort also releases
         # a lock that was granted.
-        faults = {**_faults_of(request.txn_id), TApplicationException: self._lost_database}
+        faults = {**faults_of(request.txn_id), TApplicationException: self._lost_database}
         answer = self._connection.call("lock", wire, repeat=Repeat.NEVER, faults=faults)
         return _response(answer)
 
     def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
-        """See LockPort."""
         wire = ttypes.CheckLockRequest(lockid=lock_id, txnid=txn_id)
         answer = self._connection.call(
-            "check_lock", wire, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+            "check_lock", wire, repeat=Repeat.SAFE, faults=faults_of(txn_id)
         )
         return _response(answer)
 
     def unlock(self, lock_id: LockId) -> None:
-        """See LockPort."""
         # Either the lock no longer exists, or it was granted before this call. A granted lock is
         # released at the end of the transaction.
         faults: Faults = {
@@ -85,7 +73,6 @@ class LockCalls:
     def show_locks(
         self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
     ) -> tuple[LockInfo, ...]:
-        """See LockPort."""
         wire = ttypes.ShowLocksRequest()
         if ref is not None:
             wire.dbname, wire.tablename = ref.db, ref.name
@@ -105,13 +92,6 @@ class LockCalls:
 class _AlreadySettledError(MetastoreCallError):
     def __init__(self, text: str) -> None:
         super().__init__(method="unlock", reason=text)
-
-
-def _faults_of(txn_id: TxnId) -> Faults:
-    def aborted(text: str) -> TransactionAbortedError:
-        return TransactionAbortedError(txn_id=txn_id, reason=text)
-
-    return dict.fromkeys((TxnAbortedException, NoSuchTxnException, NoSuchLockException), aborted)
 
 
 def _component(component: LockComponent) -> Struct:

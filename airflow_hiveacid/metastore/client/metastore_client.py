@@ -11,9 +11,13 @@ Example:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
 from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
@@ -23,13 +27,7 @@ from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
 from airflow_hiveacid.metastore.client.transaction_calls import TransactionCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from hmsclient import HMSClient
-
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 # Even an urgent heartbeat needs time for a login. A login takes several round trips, and may use a
 # KDC.
@@ -37,21 +35,14 @@ _SHORTEST_CONNECT_S: Final = 2.0
 
 
 def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
-    """Return a client that connects at its first call.
-
-    Raises:
-        ConfigurationError: an address is malformed or missing.
-    """
+    """Return a client that connects at its first call."""
     return MetastoreClient(endpoint)
 
 
 def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
-    """Call each server of a metastore; return the addresses that answer, and the other failures.
+    """Call each server; return the addresses that answer, and the failures of the others.
 
     A single address counts as answering without a call.
-
-    Raises:
-        ConfigurationError: an address is malformed or missing, or a file of the login.
     """
     if len(endpoint.uris) == 1:
         return endpoint.uris, []
@@ -79,26 +70,21 @@ class MetastoreClient(
 
     @property
     def endpoint(self) -> MetastoreEndpoint:
-        """The endpoint that this client connects to."""
         return self._connection.endpoint
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """See MetastorePort."""
         return self._connection.generation
 
     @property
     def txn_timeout_s(self) -> float:
-        """See MetastorePort."""
         return self._connection.txn_timeout_s
 
     def config_value(self, name: str, default: str) -> str:
-        """See MetastorePort."""
         return self._connection.config_value(name, default)
 
     @property
     def metastore_id(self) -> str:
-        """See MetastorePort."""
         return self._connection.metastore_id
 
     def hms(self) -> HMSClient:
@@ -110,11 +96,9 @@ class MetastoreClient(
         return self._connection.hms()
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """See MetastorePort."""
         self._connection.be_patient(left_s)
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
-        """See MetastorePort."""
         endpoint = self._connection.endpoint
         if call_timeout_s is not None:
             endpoint = dataclasses.replace(
@@ -127,11 +111,9 @@ class MetastoreClient(
         return type(self)(endpoint)
 
     def close(self) -> None:
-        """See MetastorePort."""
         self._connection.close()
 
     def __enter__(self) -> Self:
-        """See MetastorePort."""
         return self
 
     def __exit__(
@@ -140,5 +122,4 @@ class MetastoreClient(
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """See MetastorePort."""
         self.close()

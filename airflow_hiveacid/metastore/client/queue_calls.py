@@ -6,8 +6,9 @@ Of these methods, Hive 3.1 supports only `request_compaction` and `show_compacti
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -31,14 +32,10 @@ from airflow_hiveacid.metastore.gen.compaction import ttypes
 from airflow_hiveacid.metastore.wire import (
     COMPACTION_TYPE_NUMBERS,
     COMPACTION_TYPES,
+    Struct,
     received,
     seconds_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.metastore.wire import Struct
 
 _INITIATOR: Final = "airflow-provider-hiveacid"
 _TYPE: Final = "type"
@@ -60,7 +57,6 @@ class QueueCalls:
         pool: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """See QueuePort."""
         wire = ttypes.CompactionRequest(
             dbname=ref.db,
             tablename=ref.name,
@@ -86,7 +82,6 @@ class QueueCalls:
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None
     ) -> tuple[CompactionEntry, ...]:
-        """See QueuePort."""
         wire = ttypes.ShowCompactRequest()
         if ref is not None:  # 3.1 ignores these fields
             wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
@@ -105,7 +100,6 @@ class QueueCalls:
     def find_next_compaction(
         self, worker_id: str, *, worker_version: str, pool: str | None = None
     ) -> ClaimedCompaction | None:
-        """See QueuePort."""
         wire = ttypes.FindNextCompactRequest(
             workerId=worker_id, workerVersion=worker_version, poolName=pool
         )
@@ -114,23 +108,19 @@ class QueueCalls:
             return None if compaction is None else _claim(compaction)
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
-        """See QueuePort."""
         # The cleaner of 4.0.1 fails on an entry without a user (CompactorUtil.runJobAsSelf). This
         # cleaner then removes nothing, but still marks the entry as succeeded.
         struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
         self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """See QueuePort."""
         fitting = fitting_job_id(job_id)
         self._connection.call("set_hadoop_jobid", fitting, claim.entry_id, repeat=Repeat.SAFE)
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
-        """See QueuePort."""
         self._connection.call("mark_compacted", _struct(claim), repeat=Repeat.SAFE)
 
     def mark_cleaned(self, claim: ClaimedCompaction) -> None:
-        """See QueuePort."""
         if not claim.highest_write_id:
             # Without a highest write ID, the server would also forget writes that are not cleaned
             # up yet.
@@ -148,11 +138,9 @@ class QueueCalls:
             self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
 
     def mark_failed(self, claim: ClaimedCompaction) -> None:
-        """See QueuePort."""
         self._connection.call("mark_failed", _struct(claim), repeat=Repeat.NEVER)
 
     def mark_refused(self, claim: ClaimedCompaction) -> None:
-        """See QueuePort."""
         self._connection.call("mark_refused", _struct(claim), repeat=Repeat.NEVER)
 
 

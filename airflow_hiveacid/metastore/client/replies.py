@@ -10,14 +10,11 @@ the meaning of the calls.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TMessageType
-from thrift.transport.TTransport import TTransportException
-
-if TYPE_CHECKING:
-    from thrift.transport.TTransport import TTransportBase
+from thrift.transport.TTransport import TTransportBase, TTransportException
 
 UNREADABLE: Final = (OverflowError, ValueError, RecursionError, TypeError)
 """Built-in exceptions of unreadable replies: bad lengths, text that is not UTF-8, wrong types."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import re
 import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreCallError,
@@ -25,7 +26,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
@@ -38,12 +39,6 @@ from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.format.table import PartitionName
 
 _TYPES: Final = {
     TxnType.DEFAULT: ttypes.TxnType.DEFAULT,
@@ -69,7 +64,6 @@ class TransactionCalls:
     _connection: Connection
 
     def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
-        """See TransactionPort."""
         request = ttypes.OpenTxnRequest(
             num_txns=1, user=user_name(self._connection), hostname=socket.gethostname()
         )
@@ -105,7 +99,6 @@ class TransactionCalls:
         )
 
     def commit_txn(self, txn_id: TxnId) -> None:
-        """See TransactionPort."""
         # With the default (true), the server would skip the conflict check. Our shared locks need
         # this check.
         request = ttypes.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
@@ -116,29 +109,26 @@ class TransactionCalls:
         self._connection.call("commit_txn", request, repeat=Repeat.NEVER, faults=faults)
 
     def abort_txn(self, txn_id: TxnId) -> bool:
-        """See TransactionPort."""
         request = ttypes.AbortTxnRequest(txnid=txn_id)
         try:
             self._connection.call(
-                "abort_txn", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+                "abort_txn", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
             )
         except TransactionAbortedError:
             return False
         return True
 
     def heartbeat(self, txn_id: TxnId) -> None:
-        """See TransactionPort."""
         request = ttypes.HeartbeatRequest(txnid=txn_id)
-        self._connection.call("heartbeat", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id))
+        self._connection.call("heartbeat", request, repeat=Repeat.SAFE, faults=faults_of(txn_id))
 
     def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
-        """See TransactionPort."""
         request = ttypes.AllocateTableWriteIdsRequest(
             dbName=ref.db, tableName=ref.name, txnIds=[txn_id]
         )
         try:
             answer = self._connection.call(
-                "allocate_table_write_ids", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+                "allocate_table_write_ids", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
             )
         except (MetastoreCallError, MetastoreUnavailableError):
             # For an aborted transaction 4.0.1 answers "internal error" and 3.1.3 disconnects.
@@ -147,11 +137,9 @@ class TransactionCalls:
         return WriteId(answer.txnToWriteIds[0].writeId)
 
     def valid_txns(self) -> ValidTxnList:
-        """See TransactionPort."""
         return self._txns([])
 
     def open_but_compactions(self) -> frozenset[TxnId]:
-        """See TransactionPort."""
         return frozenset(self._txns([_TYPES[TxnType.COMPACTION]]).open)
 
     def _txns(self, left_out: list[int]) -> ValidTxnList:
@@ -173,7 +161,6 @@ class TransactionCalls:
     def valid_write_ids(
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:
-        """See TransactionPort."""
         unique_refs = sorted(set(refs))
         if not unique_refs:
             return {}
@@ -200,7 +187,6 @@ class TransactionCalls:
         return lists
 
     def max_write_id(self, ref: TableRef) -> WriteId:
-        """See TransactionPort."""
         if self._connection.generation is MetastoreGeneration.V3:
             return self.valid_write_ids([ref], self.valid_txns())[ref].high_watermark
         request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
@@ -212,7 +198,6 @@ class TransactionCalls:
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
-        """See TransactionPort."""
         if self._connection.generation is MetastoreGeneration.V4:
             by_name = {str(ref): int(write_id) for ref, write_id in lowest.items()}
             # Servers between 3.1 and 4.0 lack this call; their cleaners follow the lowest open
@@ -230,7 +215,6 @@ class TransactionCalls:
         names: Sequence[PartitionName],
         operation: DataOperation,
     ) -> None:
-        """See TransactionPort."""
         request = AddDynamicPartitions(
             txnid=txn_id,
             writeid=write_id,
@@ -240,11 +224,10 @@ class TransactionCalls:
             operationType=OPERATION_NUMBERS[operation],
         )
         self._connection.call(
-            "add_dynamic_partitions", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+            "add_dynamic_partitions", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
         )
 
     def open_txns_info(self) -> tuple[OpenTxn, ...]:
-        """See TransactionPort."""
         answer = self._connection.call("get_open_txns_info", repeat=Repeat.SAFE)
         with self._connection.translating("get_open_txns_info"):
             txns = [
@@ -266,7 +249,9 @@ def user_name(connection: Connection) -> str:
     return connection.endpoint.user or process_user()
 
 
-def _faults_of(txn_id: TxnId) -> Faults:
+def faults_of(txn_id: TxnId) -> Faults:
+    """Return the faults of a call that an aborted transaction cannot make."""
+
     def aborted(text: str) -> HiveAcidError:
         return _aborted(txn_id, text)
 

@@ -7,26 +7,19 @@ other address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from thrift.transport.TTransport import TBufferedTransport
+from thrift.transport.TTransport import TBufferedTransport, TTransportBase
 
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, PasswordLogin, TokenLogin
-from airflow_hiveacid.metastore.auth.address import ConnectError
+from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 from airflow_hiveacid.metastore.auth.digest import DigestMd5
 from airflow_hiveacid.metastore.auth.http_calls import open_http
 from airflow_hiveacid.metastore.auth.kerberos import Kerberos
-from airflow_hiveacid.metastore.auth.password import Plain
-from airflow_hiveacid.metastore.auth.sasl import SaslTransport, log_in
+from airflow_hiveacid.metastore.auth.sasl import Mechanism, Plain, SaslTransport, log_in
 from airflow_hiveacid.metastore.auth.sockets import open_socket
 from airflow_hiveacid.metastore.auth.tokens import read_token
-
-if TYPE_CHECKING:
-    from thrift.transport.TTransport import TTransportBase
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.auth.address import Address
-    from airflow_hiveacid.metastore.auth.sasl import Mechanism
 
 # Large enough to receive long responses, such as partition lists, in few reads.
 _BUFFER_BYTES: Final = 64 * 1024
@@ -38,12 +31,6 @@ def open_transport(endpoint: MetastoreEndpoint, address: Address) -> TTransportB
     Connecting and each step of the login take at most `connect_timeout_s`. Each later call takes at
     most `call_timeout_s`, measured from its first byte to the last byte of its response. Secrets
     are read again for each connection.
-
-    Raises:
-        LoginRefusedError: the server refuses the login and would refuse it again.
-        ConnectError: no server answers at the address, or the TLS handshake failed, or the login
-            failed.
-        ConfigurationError: a file or variable of the endpoint is missing or unreadable.
     """
     if endpoint.transport.is_http:
         return open_http(endpoint, address)

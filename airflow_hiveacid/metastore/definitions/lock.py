@@ -11,22 +11,18 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of, fence
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 _log = logging.getLogger(__name__)
 
@@ -38,11 +34,6 @@ def locked(
     """Hold these locks in a transaction during the `with` block; yield the transaction's ID.
 
     The transaction reports no steps, and sends heartbeats at half of the server's time-out.
-
-    Raises:
-        LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
-        FencedError: a newer copy of the job is running.
-        TransactionAbortedError: the transaction was aborted while it waited for the locks.
     """
     with ExitStack() as undo:
         txn_id, heartbeat = open_beating(client, terms.clock, undo)

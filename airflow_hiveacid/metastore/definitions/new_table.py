@@ -10,7 +10,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -18,15 +19,10 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.catalog import NewTable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCAL: Final = "file:"
 _FORMATS: Final = {
@@ -52,22 +48,10 @@ def define(  # noqa: PLR0913 - a table needs that many
 ) -> NewTable:
     """Build the definition of a transactional table, with checked names and types.
 
-    Args:
-        table: `db.table`.
-        columns: dict from column name to Hive type, in the table's order.
-        partition_columns: Hive types by partition column, in order.
-        bucket_columns: the columns whose hash assigns a row to one of `num_buckets` buckets; none
-            by default.
-        num_buckets: the number of buckets; 0 without `bucket_columns`.
-        location: a URI; by default a directory below the database's location.
-        insert_only: True for an insert-only table; the default is full ACID.
-        stored_as: `orc`; for an insert-only table also `parquet`, `avro` or `textfile`.
-        comments: comments by column.
-        parameters: additional table parameters. The parameters for the table's kind are added
-            automatically.
-
-    Raises:
-        InputError: a name, type, column list, bucket column or format is not valid for the table.
+    `table` is `db.table`. `columns`, `partition_columns` and `comments` are keyed by column, in the
+    table's order; types are Hive's. Without a `location`, the directory is below the database's.
+    The default is a full-ACID table. `stored_as` is `orc`; for an insert-only table also `parquet`,
+    `avro` or `textfile`. The parameters for the table's kind are added to `parameters`.
     """
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
@@ -112,9 +96,7 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
     """Create a table unless it exists; return True if it is new.
 
-    Raises:
-        TableDiffersError: the table exists with a different definition.
-        MetastoreCallError: the database does not exist, or the server refuses the definition.
+    Raises TableDiffersError if the table exists with a different definition.
     """
     try:
         table = client.get_table(new.ref)

@@ -7,8 +7,8 @@ nothing remains. Makes no change.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.definition_rules import partition_spelling
@@ -18,20 +18,16 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddPartitions,
+    DropPartitions,
+    PartitionValues,
+)
 from airflow_hiveacid.metastore.definitions.new_table import same_directory
 from airflow_hiveacid.metastore.definitions.tables import transactional_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.metastore_statements import (
-        AddPartitions,
-        DropPartitions,
-        PartitionValues,
-    )
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +38,8 @@ def add_partitions(
     """Return the work that creates the statement's missing partitions.
 
     Raises:
-        DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has a
-            different location. The same error is raised if the statement gives a new partition a
-            location other than the default.
-        ConfigurationError: the values do not identify a partition of the table.
+        DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has another
+            location. Also if a new partition would get a location other than the default.
     """
     table = transactional_table(client, asked.target)
     locations = {_whole_name(table, new.values): new.location for new in asked.partitions}
@@ -100,10 +94,7 @@ def drop_partitions(
 ) -> DefinitionWork | None:
     """Return the work that drops partitions; skip partitions created after an earlier try.
 
-    Raises:
-        PartitionNotFoundError: a partition specification matches no partition, and the statement
-            has no IF EXISTS.
-        ConfigurationError: values do not fit the table's partition columns.
+    Raises PartitionNotFoundError if a specification matches none, without IF EXISTS.
     """
     table = transactional_table(client, asked.target)
     all_names = client.partition_names(table)
@@ -133,11 +124,7 @@ def drop_partitions(
 def matching(
     table: TableInfo, values: PartitionValues, names: tuple[PartitionName, ...]
 ) -> tuple[PartitionName, ...]:
-    """Return the partitions with these values; `values` may omit some partition columns.
-
-    Raises:
-        ConfigurationError: values do not fit the table's partition columns.
-    """
+    """Return the partitions with these values; `values` may omit some partition columns."""
     spec = _spelt(table, values)
     return tuple(
         name
@@ -147,11 +134,7 @@ def matching(
 
 
 def whole_partition(table: TableInfo, values: PartitionValues) -> PartitionName:
-    """Return the name of the partition with these values.
-
-    Raises:
-        ConfigurationError: a partition column has no value, or a value of the wrong type.
-    """
+    """Return the name of the partition with these values; each column needs one."""
     return _whole_name(table, values)
 
 

@@ -7,22 +7,18 @@ strings in UTC. Values that the server does not report are omitted.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.definitions.partitions import whole_partition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import PartitionName
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.txn_values import OpenTxn
 
 _LONGEST_MESSAGE = 500
 
@@ -31,13 +27,7 @@ Row = dict[str, Any]
 
 
 def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:
-    """Return the rows of a query, in the server's order.
-
-    Raises:
-        TableNotFoundError: the table does not exist.
-        ConfigurationError: the values do not identify a partition of the table.
-        MetastoreUnavailableError: no server answers.
-    """
+    """Return the rows of a query, in the server's order."""
     match statement:
         case statements.ShowCompactions():
             ref, partition = _table_and_partition(client, statement.target, statement.partition)

@@ -1,10 +1,10 @@
 """Statements that the metastore itself runs: changes of definitions, and queries of its state.
 
-Takes a client and a statement. Compares the current state with the requested state, takes locks and
-compares again. Then makes the change. So a repeated statement changes nothing, and this module
-detects a conflicting change by a different client. An earlier try of the same statement may have
-made the change. `Before` records the state right before the change. After such a try, a state such
-as "the table exists" means success, not an error. See docs/decisions/definitions.md.
+Takes a client and a statement. Compares the current state with the requested state, takes locks,
+compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
+change by a different client is detected. `Before` records the state right before the change: after
+an earlier try that may have made it, a state such as "the table exists" means success, not an
+error. See docs/decisions/definitions.md.
 
 Example:
     outcome = run_statement(client, DropTable(target="db.t"), terms)
@@ -12,10 +12,11 @@ Example:
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
@@ -30,21 +31,14 @@ from airflow_hiveacid.metastore.definitions.tables import (
     set_properties,
     unset_properties,
 )
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
 from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.table import PartitionName, TableRef
-    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-
-    AroundDrop = Callable[
-        [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
-    ]
+AroundDrop = Callable[
+    [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
+]
 
 
 def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two callbacks
@@ -58,15 +52,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
 ) -> DefinitionOutcome:
     """Create, change or drop a database, table or partition, or answer a query.
 
-    Args:
-        client: a metastore client that only this thread uses.
-        statement: the statement to run.
-        terms: the job that requests the locks, and their time-out.
-        before: what an earlier try passed to `on_begin`, if that try may have made the change.
-        on_begin: called directly before the call that makes the change.
-        around_drop: a function of the client, the table and the partitions to drop. This function
-            returns a context manager. The statement drops the partitions inside this context
-            manager, while it holds their locks.
+    `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
+    `on_begin` is called directly before the call that makes the change. The statement drops
+    partitions inside the context manager of `around_drop`, while it holds their locks.
 
     Raises:
         InputError: the current state does not allow the change. Nothing was changed.
@@ -106,7 +94,6 @@ def _do(work: DefinitionWork, on_begin: Callable[[Before], None]) -> None:
 def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
     client: MetastorePort, statement: statements.MetastoreStatement, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that a statement needs; None if the requested state already exists."""
     match statement:
         case statements.CreateDatabase():
             return create_database(client, statement, before)

@@ -7,8 +7,8 @@ nothing remains. Changes nothing itself.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change, why_not_set
 from airflow_hiveacid.format.errors import (
@@ -22,31 +22,26 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
+    TableInfo,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.metastore.catalog import TableChange
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddColumns,
+    ChangeColumn,
+    CreateDatabase,
+    CreateTable,
+    DropTable,
+    NewColumn,
+    RenameTable,
+    SetProperties,
+    UnsetProperties,
+)
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.new_table import define, differences, ensure_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.metastore_statements import (
-        AddColumns,
-        ChangeColumn,
-        CreateDatabase,
-        CreateTable,
-        DropTable,
-        NewColumn,
-        RenameTable,
-        SetProperties,
-        UnsetProperties,
-    )
-    from airflow_hiveacid.metastore.catalog import NewTable
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -54,11 +49,7 @@ _log = logging.getLogger(__name__)
 def create_database(
     client: MetastorePort, asked: CreateDatabase, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that creates a database, unless it exists.
-
-    Raises:
-        ConfigurationError: the database exists, and the statement has no IF NOT EXISTS.
-    """
+    """Return the work that creates a database, unless it exists."""
     if asked.target in client.list_databases():
         if asked.if_not_exists or before is not None:
             return None
@@ -75,8 +66,7 @@ def create_table(
     """Return the work that creates a table, unless it exists with the same definition.
 
     Raises:
-        TableDiffersError: the table exists with a different definition. IF NOT EXISTS does not
-            prevent this error.
+        TableDiffersError: the table has a different definition, even with IF NOT EXISTS.
         DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
     """
     new = new_table(asked)
@@ -95,11 +85,7 @@ def create_table(
 
 
 def new_table(asked: CreateTable) -> NewTable:
-    """Return the table definition that a CREATE TABLE statement requests.
-
-    Raises:
-        InputError: a name, type or property is not allowed.
-    """
+    """Return the table definition that a CREATE TABLE statement requests."""
     every = (*asked.columns, *asked.partition_columns)
     properties = dict(asked.properties)
     for name in properties:
@@ -124,11 +110,7 @@ def new_table(asked: CreateTable) -> NewTable:
 def drop_table(
     client: MetastorePort, asked: DropTable, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that drops a table, unless the table was created after an earlier try.
-
-    Raises:
-        TableNotFoundError: the table does not exist, and the statement has no IF EXISTS.
-    """
+    """Return the work that drops a table, unless the table was created after an earlier try."""
     ref = TableRef.parse(asked.target)
     table = found_table(client, ref)
     if table is None:
@@ -146,11 +128,7 @@ def drop_table(
 def add_columns(
     client: MetastorePort, asked: AddColumns, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that adds new columns.
-
-    Raises:
-        DefinitionError: a column already exists, and no earlier try has added it.
-    """
+    """Return the work that adds new columns."""
     table = transactional_table(client, asked.target)
     _check_cascade(table, asked)
     added = _columns(asked.columns)
@@ -168,10 +146,7 @@ def add_columns(
 def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork | None:
     """Return the work that widens a column's type, or sets its comment.
 
-    Raises:
-        UnknownColumnError: the table has no data column of that name.
-        DefinitionError: with the new type, a reader could read different values from existing
-            files.
+    Raises DefinitionError if with the new type a reader could read different values.
     """
     table = transactional_table(client, asked.target)
     _check_cascade(table, asked)
@@ -198,12 +173,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork 
 def rename_table(
     client: MetastorePort, asked: RenameTable, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that renames a table.
-
-    Raises:
-        TableNotFoundError: the table does not exist, and no earlier try has renamed it.
-        DefinitionError: a different table already has the new name.
-    """
+    """Return the work that renames a table, unless an earlier try has renamed it."""
     ref, new_ref = TableRef.parse(asked.target), TableRef.parse(asked.new_name)
     table, occupant = found_table(client, ref), found_table(client, new_ref)
     if before is not None and before.is_of(occupant) and not before.is_of(table):
@@ -219,11 +189,7 @@ def rename_table(
 
 
 def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWork | None:
-    """Return the work that sets table properties.
-
-    Raises:
-        DefinitionError: the statement sets a property that statements must not set.
-    """
+    """Return the work that sets table properties."""
     table = transactional_table(client, asked.target)
     properties = dict(asked.properties)
     _check_parameters(table, properties, why_not_set)
@@ -235,12 +201,7 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
 def unset_properties(
     client: MetastorePort, asked: UnsetProperties, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that removes table properties.
-
-    Raises:
-        DefinitionError: the statement removes a property that statements must not remove. The same
-            error is raised if a property is missing, and the statement has no IF EXISTS.
-    """
+    """Return the work that removes table properties, other than those of `why_not_set`."""
     table = transactional_table(client, asked.target)
     _check_parameters(table, asked.names, why_fixed)
     names = [name for name in asked.names if name in table.parameters]
@@ -252,11 +213,7 @@ def unset_properties(
 
 
 def transactional_table(client: MetastorePort, name: str) -> TableInfo:
-    """Return the definition of a table that must be transactional.
-
-    Raises:
-        TableNotFoundError, NotTransactionalError: the table does not exist or is not transactional.
-    """
+    """Return the definition of a table that must be transactional."""
     table = client.get_table(TableRef.parse(name))
     _check_transactional(table)
     return table

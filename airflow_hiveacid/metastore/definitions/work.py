@@ -9,16 +9,13 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from airflow_hiveacid.format.conflicts import LockType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,8 @@ class Before:
 class DefinitionOutcome:
     """The result of a statement. `txn_id` is the transaction that held the locks, if any.
 
-    `has_changed` is False if an earlier try or a different client had already made the change. For
-    a query, `has_changed` is also False, and `rows` are the query's result.
+    `has_changed` is False if an earlier try or a different client had already made the change, and
+    for a query, whose result is `rows`.
     """
 
     has_changed: bool = False
@@ -64,8 +61,8 @@ class DefinitionOutcome:
 class DefinitionWork:
     """The call to make under a lock on a table, or on some of its partitions.
 
-    If `ref` is None, the call needs no lock. The metastore then makes or refuses the change in one
-    step. `partitions` are the partitions that the call creates or drops.
+    Without `ref`, the call needs no lock, because the metastore makes or refuses the change in one
+    step. `partitions` are those that the call creates or drops.
     """
 
     do: Callable[[], object]

@@ -1,8 +1,8 @@
 """Commits, and the outcome of a commit after a lost response.
 
-Only this module calls `commit_txn` for a job. After a lost response, this module never aborts the
-transaction, because the commit may have succeeded. Instead, the module reads the transaction's
-state: a write ID that is neither open nor aborted is committed.
+Only this module calls `commit_txn` for a job. After a lost response, it never aborts the
+transaction, because the commit may have succeeded. Instead, it reads the transaction's state: a
+write ID that is neither open nor aborted is committed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -21,14 +22,10 @@ from airflow_hiveacid.format.errors import (
     MetastoreLoginError,
     TransactionAbortedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -55,10 +52,9 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
 ) -> None:
     """Commit a transaction; if the response is lost, find the outcome within `patience_s`.
 
-    The server deletes aborted transactions after some time. A deleted transaction looks like a
-    committed transaction. So `patience_s` must be shorter than that time. The process may have been
-    suspended for `timeout_s` or longer since the request. Then a missing transaction does not prove
-    a commit.
+    The server deletes aborted transactions after some time, and a deleted one looks committed, so
+    `patience_s` must be shorter than that time. If the process was suspended for `timeout_s` or
+    longer since the request, a missing transaction does not prove a commit.
 
     Raises:
         WriteConflictError: another transaction changed the same data and committed first.
@@ -93,11 +89,7 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
 
 
 def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]) -> Fate:
-    """Determine a transaction's outcome from a new snapshot.
-
-    Raises:
-        MetastoreError: the metastore did not answer, or its answer does not show the outcome.
-    """
+    """Determine a transaction's outcome from a new snapshot."""
     txns = client.valid_txns()
     if txn_id > txns.high_watermark:
         raise MetastoreCallError(
@@ -127,7 +119,6 @@ class _Request:
     may_have_arrived: bool = False
 
     def send(self) -> None:
-        """Request the commit, as `commit_txn` does."""
         try:
             self.client.commit_txn(self.txn_id)
         except MetastoreLoginError:

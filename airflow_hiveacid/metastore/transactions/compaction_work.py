@@ -1,19 +1,17 @@
 """The transaction and the queue entry of a compaction.
 
-A compaction allocates no write ID, because its result replaces its input files. The steps are
-similar to those of Hive's worker. The steps are: transaction, snapshot, `update_compactor_state`,
-the rewrite of the files, the shared lock (`Transaction.lock_reads`), a second check, commit,
-`mark_compacted`. A compaction takes the lock after the rewrite. So overwrites, truncates and drops
-do not wait for the rewrite (docs/decisions/compaction.md). Hive's worker calls `mark_compacted`
-before its commit. A `_v` suffix hides its result until the commit. Our results may have names
-without this suffix. Suppose an entry is marked before its transaction commits. In that case, the
-server's cleaner does not wait for readers (docs/decisions/compaction-queue.md).
+A compaction allocates no write ID, because its result replaces its input files. As for Hive's
+worker, the steps are: transaction, snapshot, `update_compactor_state`, the rewrite of the files,
+the shared lock (`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The lock comes
+after the rewrite, so overwrites, truncates and drops do not wait for it
+(docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before its commit, because a
+`_v` suffix hides its result until then. Our results may have names without it: if the entry was
+marked first, the server's cleaner would not wait for readers (docs/decisions/compaction-queue.md).
 
-Before these steps, the compactor takes a lock that only compactors of the same partition request.
-The lock proves that the compactor is alive. If the lock is gone, the next run ends our queue entry
-(`end_dead_entries`). A compaction replaces queued requests of other clients. If the compaction
-fails, these requests are repeated. On 3.1, only Hive can process the queue. So on 3.1, a compaction
-has only its transaction and its locks.
+Before these steps, the compactor takes a lock that only compactors of the same partition request,
+which proves that it is alive. If it is gone, the next run ends our queue entry
+(`end_dead_entries`). A compaction replaces queued requests of other clients, which are repeated if
+it fails. On 3.1, only Hive can process the queue, so it has only its transaction and its locks.
 
 Example:
     with compacting(client, terms, table=table, partition=name, compaction_type=kind) as work:
@@ -27,10 +25,11 @@ import dataclasses
 import logging
 import socket
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import airflow_hiveacid
 from airflow_hiveacid.format.conflicts import (
@@ -47,17 +46,20 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
+    CompactionEntry,
+    CompactionResponse,
     CompactionState,
     CompactionType,
     our_pool,
@@ -70,20 +72,12 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     presence_of_compactions,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionResponse
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
 _LONGEST_MESSAGE: Final = 2000
@@ -96,11 +90,11 @@ _log = logging.getLogger(__name__)
 class CompactionWork:
     """A running compaction; `write_ids` are the write IDs that it may compact. Mutable.
 
-    `snapshot` was taken while the compactors' lock and the queue entry were held. So `snapshot`
-    includes the result of the previous compactor. The transaction's own snapshot may be older.
-    `claim` is None on 3.1. `refusal` is set if, for example, another compactor is running. Then the
-    transaction has ended, and the `with` block must do nothing. `served` are the requests of other
-    clients that this compaction replaces. If the compaction fails, these requests are repeated.
+    `snapshot` was taken while the compactors' lock and the queue entry were held, so it includes
+    the result of the previous compactor; the transaction's own may be older. `claim` is None on
+    3.1. If `refusal` is set, for example because another compactor is running, the transaction has
+    ended, and the `with` block must do nothing. `served` are the requests of other clients that
+    this compaction replaces, and that are repeated if it fails.
     """
 
     def __init__(self, worker: _QueueWorker, txn: MetastoreTransaction) -> None:
@@ -147,11 +141,7 @@ class CompactionWork:
     def confirm_wanted(self) -> None:
         """Check right before publishing that the compaction is neither aborted nor cancelled.
 
-        A published result stays valid. So from now on, the heartbeats ignore the entry.
-
-        Raises:
-            CompactionCancelledError: the entry was withdrawn.
-            TransactionAbortedError, FencedError: as `Transaction.ensure_alive`.
+        A published result stays valid, so from now on the heartbeats ignore the entry.
         """
         self.txn.confirm_alive()
         self.txn.watch(lambda _: None)
@@ -160,8 +150,8 @@ class CompactionWork:
         """Return True and refuse to compact if a worker of a 3.1 server may also be compacting.
 
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
-        publishing, and check the directory afterwards. If a worker's entry has left the queue, the
-        worker has already published its result.
+        publishing, and check the directory afterwards: a worker whose entry has left the queue has
+        already published its result.
         """
         taken = self._worker.taken_on_3()
         if taken is not None:
@@ -171,10 +161,7 @@ class CompactionWork:
     def refuse(self, why: str, *, is_pointless: bool = False) -> None:
         """Abort the transaction; record in the queue why nothing was compacted.
 
-        Args:
-            why: the reason.
-            is_pointless: there is nothing to compact, so requests of other clients are not
-                repeated.
+        If it `is_pointless` to compact, the requests of other clients are not repeated.
         """
         self.refusal = why
         if is_pointless:
@@ -185,8 +172,8 @@ class CompactionWork:
     def give_up(self, why: str) -> None:
         """End the queue entry; repeat requests of other clients if the server accepts this.
 
-        Call this method after the end of the transaction. The entry ends first, because the server
-        accepts no request for a partition with a waiting or claimed entry.
+        Call this after the end of the transaction. The entry ends first, because the server accepts
+        no request for a partition with a waiting or claimed entry.
         """
         if self.claim is not None:
             end_entry(self.client, self.claim, why)
@@ -207,19 +194,15 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     policy: ConflictPolicy = ConflictPolicy.HIVE,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
-    """Run the `with` block as one compaction; after an error, mark the queue entry as refused.
+    """Run the `with` block as one compaction; see `transaction.begin`.
 
-    After an error, this function also repeats the replaced requests of other clients.
-
-    For arguments and errors that are not described here, see `transaction.begin`. `partition` is
-    None for an unpartitioned table. The partition's name is also the part of the job. If another
-    compaction is running, `policy` decides whether this compaction gives way, waits or fails.
-    `on_alone` is called while this compaction holds the compactors' lock, before it claims an
-    entry. An error from `on_alone` ends the compaction.
+    After an error, the queue entry is marked as refused, and the replaced requests of other clients
+    are repeated. `partition` is None for an unpartitioned table; its name is the part of the job.
+    If another compaction is running, `policy` decides whether this one gives way, waits or fails.
+    `on_alone` is called while the compactors' lock is held, before an entry is claimed.
 
     Raises:
-        WriteConflictError: another compaction is running, and the policy lets the later compaction
-            fail.
+        WriteConflictError: the policy lets the later of two compactions fail.
         LockNotAcquiredError: the other compaction did not finish within `terms.lock_timeout_s`.
         CompactionCancelledError: the entry was withdrawn; a heartbeat has noticed this.
     """
@@ -284,18 +267,14 @@ class _QueueWorker:
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
     def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
-        """Take the compactors' lock, or wait for it; return False if this compaction gives way.
-
-        Raises:
-            WriteConflictError, LockNotAcquiredError: see `compacting`.
-        """
+        """Take the compactors' lock, or wait for it; return False if this compaction gives way."""
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
             match = COMPACTOR.fullmatch(rival)
-            earlier = Doing(match[1]) if match else Doing.MAJOR
-            meeting = Meeting(earlier=earlier, later=Doing(kind.value))
+            earlier = WriteKind(match[1]) if match else WriteKind.MAJOR
+            meeting = Meeting(earlier=earlier, later=WriteKind(kind.value))
             match outcome(self.policy, self.client.generation, meeting):
                 case ConflictOutcome.FAILS:
                     raise WriteConflictError(
@@ -338,8 +317,8 @@ class _QueueWorker:
     def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
         """Try to take the lock that only compactors of this partition request.
 
-        The lock's name is not the name of a table, so readers and writers never wait for the lock.
-        The lock is released when the transaction ends.
+        Its name is not that of a table, so readers and writers never wait for it. It is released
+        when the transaction ends.
         """
         component = LockComponent(
             table=_lock_of_compactors(self.ref),
@@ -363,16 +342,12 @@ class _QueueWorker:
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.
 
-        The method ends the entries of our dead workers, and unclaimed requests of other clients.
-        The following compaction also fulfils those requests. A worker cannot claim these requests
-        directly, because the server returns the oldest entry of a shared pool, for any table. A
-        Hive worker may claim such an entry at the same time. That worker cannot mark the entry as
-        compacted, and commits nothing. Call this while holding the compactors' lock.
-
-        Args:
-            kind: the type of our compaction.
-            served: a list. This method adds each request to the list directly before it ends the
-                request's entry. If the compaction fails, the caller must repeat these requests.
+        These are entries of our dead workers, and unclaimed requests of other clients, which the
+        following compaction fulfils. A worker cannot claim them directly, because the server
+        returns the oldest entry of a shared pool, for any table. A Hive worker that claims one at
+        the same time cannot mark it as compacted, and commits nothing. Call this while holding the
+        compactors' lock. Each request is in `served` before its entry ends, so that the caller can
+        repeat it if the compaction fails.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return
@@ -388,9 +363,9 @@ class _QueueWorker:
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
-        """Claim the requested entry; return the entry, or a reason if the claim failed.
+        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry.
 
-        On 3.1, return None if the queue has no entry. Call this while holding the compactors' lock.
+        Call this while holding the compactors' lock.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return self.taken_on_3()
@@ -419,9 +394,9 @@ class _QueueWorker:
     def _replaces_compacted(self) -> bool:
         """End entries of committed compactions that wait for cleaning; return True if any ended.
 
-        The server refuses a request while such an entry exists and no write came after it. So a
-        major compaction could not follow a minor one before the cleaning. The cleaning after our
-        compaction covers both, because cleaners remove all replaced directories.
+        The server refuses a request while such an entry exists and no write came after it, so a
+        major compaction could not follow a minor one. The cleaning after ours covers both, because
+        cleaners remove all replaced directories.
         """
         why = f"committed; {self._worker_id} compacts the same files again now"
         compacted = [
@@ -433,7 +408,6 @@ class _QueueWorker:
         return any(ended)
 
     def _taken(self) -> _Taken | None:
-        """Return which unfinished entry prevents a compaction of this partition, if one does."""
         found = [
             status
             for status in unfinished(self.client, self.ref, self.partition)
@@ -446,10 +420,9 @@ class _QueueWorker:
         )
 
     def taken_on_3(self) -> _Taken | None:
-        """Return why not to compact this partition on 3.1; None if the queue has no entry.
+        """Return why not to compact this partition on 3.1, or None.
 
-        3.1 does not show which entries its workers will claim. So every entry prevents a
-        compaction.
+        3.1 does not show which entries its workers will claim, so every entry is a reason.
         """
         if self.client.generation is not MetastoreGeneration.V3:
             return None
@@ -479,13 +452,10 @@ class _QueueWorker:
 def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
     """Check that our worker still has its entry.
 
-    A user can end the entry (`cancel_compactions`, ABORT COMPACTIONS). The server takes the entry
-    from its worker after hive.compactor.worker.timeout; then another worker may compact, too. If
-    the entry is missing, its table or partition was dropped or renamed; the checks of the
-    definition find this, and other partitions must not end because of it.
-
-    Raises:
-        CompactionCancelledError: our worker no longer has the entry.
+    A user can end it (`cancel_compactions`, ABORT COMPACTIONS). The server takes it from its worker
+    after hive.compactor.worker.timeout; then another worker may compact, too. If it is missing, its
+    table or partition was dropped or renamed, which the checks of the definition find; other
+    partitions must not end because of it.
     """
     entries = client.show_compactions(claim.table, claim.partition)
     entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)
@@ -507,10 +477,7 @@ def cancel_compactions(
 
     Our own worker then stops with its next heartbeat. Hive's worker finishes its work, but cannot
     commit it. The entries are marked as refused, because the call of ABORT COMPACTIONS ends only
-    waiting entries on 4.0.1.
-
-    Raises:
-        MetastoreVersionError: on 3.1, the queue cannot be changed.
+    waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError.
     """
     if client.generation is MetastoreGeneration.V3:
         raise MetastoreVersionError(
@@ -528,18 +495,14 @@ def cancel_compactions(
 
 
 def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """End a table's queue entries of dead workers, of this provider and of other clients.
+    """End a table's queue entries of dead workers; return the unclaimed requests of other clients.
 
-    While such an entry exists, the server refuses all requests for its partition. Only the server's
-    Initiator resets the entry, and only after a day. The Initiator may also be disabled. Any
-    entry whose transaction was aborted is dead (`CompactionEntry.is_dead`). Our workers take the
-    compactors' lock before their request, and hold it until their transaction ends. Entries are
-    listed first, then transactions and locks. If a listed entry of ours has no such lock, its
-    worker has died or committed. The entries are then read again, because a worker may have
-    committed after the first reading.
-
-    Returns:
-        Requests of other clients that no worker has claimed; empty on 3.1.
+    While such an entry exists, the server refuses all requests for its partition; only its
+    Initiator, which may be disabled, resets it after a day. An entry whose transaction was aborted
+    is dead (`CompactionEntry.is_dead`). Our workers hold the compactors' lock from before their
+    request until their transaction ends. Entries are listed first, then transactions and locks: if
+    a listed entry of ours has no such lock, its worker has died or committed. So the entries are
+    then read again. On 3.1, nothing is done.
     """
     if client.generation is MetastoreGeneration.V3:
         return ()
@@ -569,11 +532,7 @@ def _lock_of_compactors(ref: TableRef) -> TableRef:
 
 
 def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
-    """End an entry whose worker has died.
-
-    If the entry's transaction is committed, the result is valid, and this function marks the entry
-    as compacted.
-    """
+    """End an entry whose worker has died; if its transaction is committed, mark it as compacted."""
     _log.warning(
         "ending compaction %s, because its worker died owner=%s", entry.entry_id, entry.owner
     )
@@ -585,7 +544,6 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
-    """Repeat a request of another client; log a warning if the server refuses."""
     try:
         answer = client.request_compaction(
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool
@@ -601,7 +559,7 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
 def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
     """Mark a committed compaction as compacted, for the cleaners; only log a refusal.
 
-    The server refuses if a later run has already marked the entry, and a cleaner has processed it.
+    The server refuses if a later run has already marked it, and a cleaner has processed it.
     """
     try:
         client.mark_compacted(claim)
@@ -612,9 +570,8 @@ def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
 def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> bool:
     """Record in the queue that an entry was not compacted; if this fails, log and return false.
 
-    The entry is marked as refused, not as failed. After two failures in a row, Hive's Initiator
-    ignores the partition for a week. The state "failed" also does not show whether a cleaner has
-    started to process the entry.
+    It is marked as refused, not as failed: after two failures in a row, Hive's Initiator ignores
+    the partition for a week, and "failed" does not show whether a cleaner has started on the entry.
     """
     message = why[:_LONGEST_MESSAGE]
     try:

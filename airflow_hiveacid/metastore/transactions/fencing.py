@@ -1,19 +1,17 @@
 """Fencing: if several copies of a job run, only the newest copy continues.
 
 If a task's heartbeats are missing, the scheduler restarts the task, although the first copy may
-still run. Both copies of the task have the same job key. A copy writes the job key into the agent
-info of its locks. Only `show_locks` returns a client's description (`open_txns` drops agentInfo). A
-job may run several parts in parallel. Each part has its own transaction. A copy aborts only copies
-of the same part, but a kill aborts all parts.
+still run. Both copies have the same job key, and write it into the agent info of their locks, since
+only `show_locks` returns a client's description (`open_txns` drops agentInfo). A job may run
+several parts in parallel, each with its own transaction: a copy aborts only copies of the same
+part, but a kill aborts all parts.
 
-One check, after a copy's own lock request, is sufficient. Suppose two copies request locks. The
-later copy sees the lock of the earlier copy, unless the earlier copy has ended. If the other copy
-has committed, this copy's later snapshot includes the commit.
+One check, after a copy's own lock request, is sufficient. Of two copies, the later sees the lock of
+the earlier, unless that has ended. If it has committed, the later copy's snapshot includes it.
 
-The copy with the higher try number is newer, even if it started first. A driver may wait in a
-cluster's queue, and then start after the try that replaces it. If two copies belong to the same
-try, the newer copy is the copy whose first transaction has the higher ID. If a copy reopens its
-transaction, it keeps its rank.
+The copy with the higher try number is newer, even if it started first: a driver may wait in a
+cluster's queue, and start after the try that replaces it. Within a try, it is the copy whose first
+transaction has the higher ID. A copy that reopens its transaction keeps its rank.
 
 Example:
     >>> attempt = AttemptId.parse("2-00c0ffee0123")
@@ -27,22 +25,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
-from airflow_hiveacid.format.errors import FencedError, MetastoreError
+from airflow_hiveacid.format.errors import FencedError, MetastoreError, TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.locks import presence_of_compactions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.errors import TransactionAbortedError
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
 """The agent info on locks of this provider's transactions without a job."""
@@ -64,10 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingToken:
-    """The identity of a copy of a job; the agent info of the copy's locks contains it.
-
-    `part` distinguishes the job's parallel transactions.
-    """
+    """The identity of a copy of a job, or of its `part`, in the agent info of its locks."""
 
     job_key: str
     attempt: AttemptId
@@ -88,10 +78,7 @@ class FencingToken:
 
     @property
     def rank(self) -> tuple[int, TxnId]:
-        """The rank of this copy: its try number and its first transaction.
-
-        This copy aborts copies of lower rank.
-        """
+        """The try number and the first transaction; this copy aborts copies of lower rank."""
         return self.attempt.try_number, self.first_txn_id
 
     @property
@@ -169,7 +156,7 @@ def job_key_in(agent_info: str) -> str:
 def older(fencing_token: FencingToken, txn_id: TxnId, copies: Iterable[Rival]) -> tuple[Rival, ...]:
     """Return the transactions to abort: copies of lower rank and this copy's earlier transactions.
 
-    An earlier transaction of this copy may still be open if the response to its abort was lost.
+    These may still be open if the response to their abort was lost.
     """
 
     def is_older(copy: Rival) -> bool:
@@ -199,13 +186,9 @@ def fence(
     txn_id: TxnId,
     refs: Iterable[TableRef],
 ) -> bool:
-    """Abort every older copy of the job, if any; call this function after our own lock request.
+    """Abort every older copy of the job, after our own lock request; return True if there were any.
 
-    Returns:
-        True if there were older copies, because they may have blocked our lock request.
-
-    Raises:
-        FencedError: a newer copy has requested its locks, so this copy must end.
+    They may have blocked our request.
     """
     if fencing_token is None:
         return False
@@ -250,7 +233,6 @@ def raise_if_fenced(
 
 
 def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
-    """Return an error that contains the newest copy's transaction ID."""
     return FencedError(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
 
 
@@ -259,20 +241,15 @@ def abort_job(
 ) -> tuple[TxnId, ...]:
     """Abort the transactions of a killed attempt and of earlier tries; return their IDs.
 
-    A process that kills the job calls this function. Later tries are not aborted, because the kill
-    may arrive long after the task was restarted. A job without a lock request cannot be found. The
-    transaction of such a job times out after its heartbeats stop. A job may reopen its transaction
-    during the search. The job requests new locks before it ends the old transaction (`handover`),
-    so the next iteration finds the job. A failed abort does not prevent the other aborts.
-
-    Args:
-        client: the metastore.
-        job_key: the key of the job.
-        attempt: the killed attempt.
-        refs: the tables on which the job may have locks; if empty, the job may have locks anywhere.
+    A process that kills the job calls this function; `refs` are the tables on which the job may
+    have locks, or all if empty. Later tries are not aborted, because the kill may arrive long after
+    the task was restarted. A job without a lock request cannot be found; its transaction times out.
+    A job may reopen its transaction during the search. It requests new locks before it ends the old
+    transaction (`handover`), so the next iteration finds it.
 
     Raises:
-        MetastoreError: the first error when aborting or when listing the locks.
+        MetastoreError: the first error when aborting or when listing the locks; the other aborts
+            are done.
     """
     tables, ended = set(refs), dict[TxnId, bool]()
     refs = sorted({*tables, *map(presence_of_compactions, tables)})

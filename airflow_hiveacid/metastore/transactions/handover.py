@@ -1,42 +1,36 @@
 """Replaces a job's transaction with the next transaction; a kill can find the job at any time.
 
-A process that kills a job may have access only to the metastore. The process therefore finds the
-job through the job's locks (`fencing.abort_job`). So an old transaction stays open, with locks and
-heartbeats, until the next transaction has requested its locks. The job then checks whether a
-different client has aborted the old transaction, for example to kill the job. After this check, the
-job ends the old transaction. See docs/decisions/restarts.md.
+A process that kills a job may have access only to the metastore, and finds the job through its
+locks (`fencing.abort_job`). So an old transaction stays open, with locks and heartbeats, until the
+next one has requested its locks. The job then checks whether a different client has aborted the old
+transaction, for example to kill the job, and ends it. See docs/decisions/restarts.md.
 
 Between two transactions, the job may work for a long time, and may read tables that it has locked.
-During this time, a transaction with only shared locks replaces the old transaction (`hold_locks`).
+Meanwhile, a transaction with only shared locks replaces the old one (`hold_locks`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:
     """The open transactions of a job that the job's next transaction replaces.
 
-    `first_txn_id` is the job's first transaction, which keeps the job's rank among its copies.
-    `began` are the write IDs that were committed when the job began, of the tables where a commit
-    of another transaction may end the job. Mutable: each opening of a transaction sets both. Not
-    thread-safe.
+    `first_txn_id` keeps the job's rank among its copies. `began` are the write IDs that were
+    committed when the job began, of the tables where a commit of another transaction may end it.
+    Mutable: each opening of a transaction sets both. Not thread-safe.
     """
 
     def __init__(self, client: MetastorePort, first_txn_id: TxnId | None = None) -> None:
@@ -52,13 +46,7 @@ class Handover:
     def hold_locks(self, terms: JobTerms, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
-        The locks need not be granted, because a process that kills the job also finds waiting
-        requests.
-
-        Raises:
-            TransactionAbortedError: another client has ended a kept transaction.
-            MetastoreError: the state of the kept transactions is unknown, or the lock request
-                failed.
+        They need not be granted, because a process that kills the job also finds waiting requests.
         """
         components = tuple(
             LockComponent(table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.SELECT)
@@ -76,14 +64,9 @@ class Handover:
             self.leave(txn_id, undo.pop_all())
 
     def step_over(self) -> bool:
-        """End the kept transactions; call this after the next transaction has requested its locks.
+        """End the kept transactions, after the next one has requested its locks.
 
-        Returns:
-            True if there were kept transactions, because they may have blocked the next request.
-
-        Raises:
-            TransactionAbortedError: another client has ended a kept transaction.
-            MetastoreError: the state of the kept transactions is unknown.
+        Return True if there were any, because they may have blocked the next request.
         """
         was_any = bool(self._left)
         for txn_id in self._left:

@@ -1,11 +1,9 @@
 """Heartbeats of one transaction, sent from a separate thread over a separate connection.
 
-Takes a client that no other code uses. Sends heartbeats at a regular interval until it is stopped.
-If the server reports that the transaction no longer exists, the thread records the error, calls a
-callback and stops. The same happens if a compaction's `check` finds that it was cancelled.
-`Transaction.ensure_alive` then raises the error in the job's thread. The thread runs in the process
-that does the job's work. If this process crashes or freezes, the heartbeats stop, and the server
-aborts the transaction.
+Takes a client that no other code uses. If the server reports that the transaction no longer exists,
+or a compaction's `check` that it was cancelled, the thread records the error, calls a callback and
+stops; `Transaction.ensure_alive` raises the error in the job's thread. The thread runs in the
+process that does the work: if that crashes or freezes, the server aborts the transaction.
 
 Example:
     heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
@@ -18,23 +16,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
     HiveAcidError,
     TransactionAbortedError,
+    TransactionError,
 )
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import ExitStack
-
-    from airflow_hiveacid.format.errors import TransactionError
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 # The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
 # intervals.
@@ -87,10 +82,7 @@ class Heartbeat:
         self._thread.start()
 
     def expect_the_end(self) -> None:
-        """Do not report the transaction as lost from now on: its commit was sent.
-
-        The server answers a heartbeat after the commit as for an aborted transaction.
-        """
+        """Its commit was sent: do not report it as lost, as the server answers from now on."""
         self._is_committing = True
 
     def stop(self) -> None:
@@ -144,11 +136,7 @@ class Heartbeat:
 
 
 def open_beating(client: MetastorePort, clock: Clock, undo: ExitStack) -> tuple[TxnId, Heartbeat]:
-    """Open a transaction and start its heartbeats; closing `undo` ends both.
-
-    Raises:
-        MetastoreError: the transaction cannot be opened, or the second connection fails.
-    """
+    """Open a transaction and start its heartbeats; closing `undo` ends both."""
     txn_id = client.open_txn()
     undo.callback(abort_quietly, client, txn_id)
     interval_s = client.txn_timeout_s / 2

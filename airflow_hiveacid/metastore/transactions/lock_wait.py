@@ -1,12 +1,16 @@
 """Waits for a lock with a time limit, and withdraws the request after a time-out.
 
 Takes a lock request. Returns the granted lock, or raises an error that lists the lock holders.
+`Waiting` detects commits during the wait that require a new transaction: a transaction that changes
+rows must see all earlier commits.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState
 from airflow_hiveacid.format.errors import (
@@ -14,13 +18,12 @@ from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     TransactionAbortedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
 # should not be longer than a short job.
@@ -43,14 +46,13 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
 ) -> LockResponse:
     """Request locks and wait until all are granted.
 
-    `on_enqueued` is called only once: after the request, before any wait. `on_enqueued` returns
-    True if it has ended transactions that may have blocked the request. `on_asking` is called
-    before each request to the server. `on_waiting` is called before each pause. If `on_waiting`
-    raises an error, the wait ends, and the caller must end the transaction.
+    `on_enqueued` is called once, after the request and before any wait, and returns True if it has
+    ended transactions that may have blocked the request. `on_asking` is called before each request
+    to the server, and `on_waiting` before each pause. If that raises an error, the wait ends, and
+    the caller must end the transaction.
 
     Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
-            withdrawn.
+        LockNotAcquiredError: they were not granted within `timeout_s`; the request is withdrawn.
         TransactionAbortedError: the transaction was aborted during the wait.
     """
     began_s = clock.monotonic()
@@ -86,13 +88,8 @@ def acquire_without_queueing(
 ) -> None:
     """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
-    A request that is not granted immediately is withdrawn before the pause. So other requests never
-    wait for such a request. The first request is made even if `timeout_s` is 0.
-
-    Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
-            withdrawn.
-        TransactionAbortedError: the transaction was aborted during the wait.
+    It is withdrawn before each pause, so other requests never wait for it. The first request is
+    made even if `timeout_s` is 0.
     """
     began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
     while True:
@@ -133,10 +130,62 @@ def _holders(client: MetastorePort, request: LockRequest) -> str:
     except HiveAcidError as error:
         return f"unknown ({error})"
     others = [lock for lock in locks if lock.txn_id != request.txn_id]
-    first = sorted(others, key=_granted_first)[:_MOST_HOLDERS]
+    others.sort(key=lambda lock: (lock.state is not LockState.ACQUIRED, lock.lock_id))
+    first = others[:_MOST_HOLDERS]
     more = f" and {len(others) - len(first)} more" if len(others) > len(first) else ""
     return "; ".join(map(str, first)) + more
 
 
-def _granted_first(lock: LockInfo) -> tuple[bool, int]:
-    return lock.state is not LockState.ACQUIRED, lock.lock_id
+class WaitedInVainError(Exception):
+    """A holder of the lock has committed, so the waiting transaction must be reopened."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """Looks for new commits during one wait for locks. Mutable: records the holders of the locks.
+
+    On 3.1, transactions that change rows of the same partition wait in a queue, and each must see
+    the writes of all earlier ones. So after each commit, all waiting transactions are reopened,
+    which is faster than to reopen each one after it gets its lock.
+    """
+
+    client: MetastorePort
+    writes: Sequence[TableAccess]
+    txn_id: TxnId
+    before: Mapping[TableRef, ValidWriteIdList]
+    holders: frozenset[TxnId] = frozenset()
+    has_waited: bool = False
+
+    def look(self) -> None:
+        """Raise WaitedInVainError if a holder has committed; called before each pause."""
+        self.has_waited = True
+        if not self.before:
+            return
+        if not self.holders:
+            self.holders = frozenset(self._holders())
+            return
+        txns = self.client.valid_txns()
+        left = self.holders.intersection(txns.open)
+        if left == self.holders or self.txn_id not in txns.open:
+            # Either no holder has ended, or this transaction was aborted. An aborted transaction
+            # must not be reopened. The next check of the lock raises an error.
+            return
+        self.holders = left
+        if is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
+            raise WaitedInVainError
+
+    def _holders(self) -> Iterable[TxnId]:
+        """Yield the transactions that hold locks on the tables or partitions to write."""
+        for access in self.writes:
+            names = {str(name).lower() for name in access.partitions or ()}
+            for lock in self.client.show_locks(access.ref):
+                is_here = not names or lock.partition is None or lock.partition.lower() in names
+                if is_here and lock.state is LockState.ACQUIRED and lock.txn_id is not None:
+                    yield lock.txn_id
+
+
+def is_overtaken(
+    before: Mapping[TableRef, ValidWriteIdList], now: Mapping[TableRef, ValidWriteIdList]
+) -> bool:
+    """Return True if the newer lists contain a commit that the older lists lack."""
+    return any(now[ref].shows_more_than(old) for ref, old in before.items())

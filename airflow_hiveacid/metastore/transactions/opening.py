@@ -3,19 +3,19 @@
 Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot.
 After an error, the transaction is aborted. Does not commit.
 
-A change may be committed after a writer's transaction was opened. The metastore then treats this
-change as a conflict, even if the writer's snapshot includes it. So the writer would fail at commit,
-after all its work. To prevent this, the writer's transaction is reopened if another transaction
-commits between the opening and the snapshot, as in Hive's Driver.validateTxnList. Reopening takes
-milliseconds.
+If a change is committed after a writer's transaction was opened, the metastore treats it as a
+conflict, even if the writer's snapshot includes it. So that the writer does not fail at commit,
+after all its work, its transaction is reopened if another one commits between the opening and the
+snapshot, as in Hive's Driver.validateTxnList. Reopening takes milliseconds.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
@@ -25,9 +25,9 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.policies import doing_of, looks_for_rivals, recorded_under
+from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockRequest,
@@ -36,6 +36,7 @@ from airflow_hiveacid.metastore.locks import (
     named_behind_table_lock,
     presence_component,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
     FencingToken,
@@ -43,18 +44,16 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     fence,
     raise_if_fenced,
 )
+from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.handover import Handover
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.transactions.lock_wait import (
+    WaitedInVainError,
+    Waiting,
+    acquire,
+    is_overtaken,
+)
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
 _MOST_REOPENINGS: Final = 5
@@ -108,7 +107,7 @@ class Plan:
     def watched(self) -> tuple[TableRef, ...]:
         """Tables for which the job must know the writes that were committed at its start."""
         watching = (
-            a.ref for a in self.writes if looks_for_rivals(a.policy, doing_of(a.operations))
+            a.ref for a in self.writes if looks_for_rivals(a.policy, write_kind_of(a.operations))
         )
         return tuple(sorted(set(watching)))
 
@@ -135,11 +134,11 @@ class Opened:
     """A transaction with its locks and its snapshot.
 
     `fencing_token` is None for a job without a key. Closing `undo` stops the heartbeats and aborts
-    the transaction. Before you close `undo`, call `be_patient(None)` on the client, because the
-    client's retries depend on the heartbeats. For each `watched` table, `began` contains the write
-    IDs that were committed when the job first opened a transaction. `has_waited` is True if the
-    locks were not granted immediately. `timeout_s` is the server's transaction time-out. The
-    time-out cannot be read while the server is unreachable.
+    the transaction; before, call `be_patient(None)` on the client, whose retries depend on the
+    heartbeats. For each `watched` table, `began` contains the write IDs that were committed when
+    the job first opened a transaction. `has_waited` is True if the locks were not granted
+    immediately. `timeout_s` is the server's transaction time-out, which cannot be read while the
+    server is unreachable.
     """
 
     txn_id: TxnId
@@ -159,11 +158,7 @@ class Opened:
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
     """Open a transaction, get its locks, and take its snapshot.
 
-    Args:
-        client: the metastore.
-        plan: the arguments of the transaction.
-        leaving: the job's earlier transactions. The new transaction replaces and ends these
-            transactions.
+    The new transaction replaces and ends the job's earlier transactions in `leaving`.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time.
@@ -263,9 +258,7 @@ class _Opening:
     def run(self, *, deadline_s: float) -> Opened:
         """Get the transaction's locks and its snapshot; on failure, end the transaction.
 
-        Raises:
-            WaitedInVainError, _AnswerLostError: the transaction must be reopened.
-            HiveAcidError: see `open_and_lock`.
+        Raises WaitedInVainError or _AnswerLostError if it must be reopened.
         """
         try:
             with ExitStack() as undo:
@@ -280,15 +273,7 @@ class _Opening:
             raise
 
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
-        """Check that the transaction is open.
-
-        A different client may have aborted the transaction to kill the job
-        (docs/decisions/restarts.md).
-
-        Raises:
-            TransactionAbortedError: another client has ended the transaction.
-            MetastoreUnavailableError: the metastore does not answer.
-        """
+        """Check that no other client has ended the transaction to kill the job."""
         try:
             self.client.heartbeat(self.txn_id)
         except MetastoreError as unknown:
@@ -374,9 +359,8 @@ class _Opening:
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
         """Return the write IDs of the watched tables that were committed when the job began.
 
-        If the list of a table may have been incomplete, the result contains a slightly later list.
-        The later list is complete, because the transaction now has a write ID
-        (docs/decisions/reading.md).
+        A list that may have been incomplete is replaced by a slightly later one, which is complete,
+        because the transaction now has a write ID (docs/decisions/reading.md).
         """
         began = self.leaving.began
         short = [ref for ref in self.plan.watched if ref not in began]
@@ -434,9 +418,8 @@ class _Opening:
     def _see(self, own: Mapping[TableRef, WriteId]) -> Snapshot:
         """Take the newest snapshot.
 
-        Unlike the snapshot of a Hive query, this snapshot includes commits of transactions with
-        higher IDs. A newer copy of the job may have committed while this copy was suspended. Then
-        the snapshot must include the writes of the newer copy.
+        Unlike that of a Hive query, it includes commits of transactions with higher IDs, such as of
+        a newer copy of the job that committed while this copy was suspended.
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:
@@ -462,8 +445,8 @@ def take_snapshot(
     """Return a snapshot of the committed state; the `own` write IDs are open in it.
 
     As in Hive, the request treats the transaction `txn_id` as committed. If Hive 4.0.1 has no
-    record of a valid write ID, it ends a table's list at the lowest invalid ID. In this request,
-    our own write ID is valid, so the list includes at least this ID. See docs/decisions/reading.md.
+    record of a valid write ID, it ends a table's list at the lowest invalid ID; with our own write
+    ID valid, the list includes at least this ID. See docs/decisions/reading.md.
     """
     txns = client.valid_txns()
     if txn_id in txns.open:
@@ -474,17 +457,19 @@ def take_snapshot(
     return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
 
 
-def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
-    """Return True if a list is certainly complete; an incomplete list ends at an invalid ID."""
-    last = write_ids.high_watermark
-    return not last or write_ids.is_visible(last)
-
-
 def _surely_whole(
     before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the write IDs of some tables; omit lists that may be incomplete."""
-    return {ref: before[ref] for ref in refs if _is_surely_whole(before[ref])}
+    """Return the write IDs of some tables; omit lists that may be incomplete.
+
+    An incomplete list ends at an invalid ID.
+    """
+    lists = {ref: before[ref] for ref in refs}
+    return {
+        ref: ids
+        for ref, ids in lists.items()
+        if not ids.high_watermark or ids.is_visible(ids.high_watermark)
+    }
 
 
 def _interval_s(terms: JobTerms, timeout_s: float) -> float:

@@ -2,20 +2,19 @@
 
 Takes a metastore and a table. Returns the transactions that a cleaner must wait for. Readers
 register tables in MIN_HISTORY_LEVEL or MIN_HISTORY_WRITE_ID, but no Thrift call returns these
-records. So this module identifies readers by their locks. In case of doubt, a transaction counts as
-a reader:
+records, so readers are identified by their locks. In case of doubt, a transaction is a reader:
 
-* A transaction with a lock on the table, one of its partitions, or its database is a reader. A
-  running compaction of this provider counts as a reader of its table, even before it locks the
-  table to publish its result.
-* A transaction without locks counts as a reader, because it may already have its snapshot and take
-  locks later. Examples are streaming batches, replication, and readers that never take locks.
-* A transaction with locks only on other tables is not a reader if its client is Hive, Trino or this
-  provider. Queries of Hive and jobs of this provider request all their locks at once. Queries of
-  Trino lock a table before they take their snapshot of it. Other clients, such as spark-acid, take
-  one snapshot and then lock table by table. So these clients may still read this table.
-* Hive 4 can read without locks (`hive.acid.lockless.reads.enabled`). If the metastore's
-  configuration enables such reads, only locks of this provider show which tables are read.
+* with a lock on the table, one of its partitions, or its database; also a running compaction of
+  this provider, even before it locks the table to publish its result.
+* without locks, because it may already have its snapshot and take locks later. Examples are
+  streaming batches, replication, and readers that never take locks.
+* with locks only on other tables, unless its client is Hive, Trino or this provider. Queries of
+  Hive and jobs of this provider request all their locks at once, and Trino locks a table before it
+  takes its snapshot of it. Others, such as spark-acid, take one snapshot and then lock table by
+  table.
+* of another client, if the metastore's configuration enables reads without locks
+  (`hive.acid.lockless.reads.enabled` of Hive 4). Then only locks of this provider show what is
+  read.
 
 See docs/decisions/cleaning.md.
 """
@@ -24,20 +23,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.cleaning import Reader
-from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import is_of_this_provider, job_key_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCKLESS: Final = "hive.acid.lockless.reads.enabled"
 # The agent info of a query's lock: Hive's query ID (user, time, UUID), or Trino's query ID.
@@ -55,16 +50,8 @@ def possible_readers(
 ) -> tuple[Reader, ...]:
     """Return the open transactions that may read a table, sorted by ID.
 
-    The locks are read after `txns`. If a transaction ends between the two calls, its lock is gone.
-    So the transaction counts as a reader. A transaction that wrongly counts as a reader only delays
-    the cleaning.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        txns: the open transactions.
-        now_s: a function that returns the local time, to compute how long each transaction has been
-            open.
+    The locks are read after `txns`: a transaction that ends in between has no lock, and so counts
+    as a reader, which only delays the cleaning. `now_s` returns the local time.
     """
     if not txns.open:
         return ()

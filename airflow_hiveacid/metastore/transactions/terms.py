@@ -8,30 +8,26 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.clock import Clock, SystemClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
     """The identity of a job, its time limits, its clock, and the functions that it calls.
 
-    `job_key` identifies the task across tries. Of several copies with the same key, only the newest
-    continues. None disables the search for copies. `attempt` is the run of the task. `part`
-    distinguishes a job's parallel transactions. `lock_timeout_s` is the total time limit for all
-    waits for the locks of a transaction. `heartbeat_s` are the seconds between heartbeats; None
-    means half of the server's time-out. `on_step` is called with the name of each step of a
-    transaction (`transaction.STEPS`), after that step; an error in it aborts the transaction.
-    `on_lost` is called in another thread if a heartbeat finds that the server has aborted the
-    transaction; it can stop the job's work.
+    `job_key` identifies the task across tries: of several copies, only the newest continues; None
+    disables the search for them. `attempt` is the run of the task. `part` distinguishes a job's
+    parallel transactions. `lock_timeout_s` limits the sum of all waits for a transaction's locks.
+    `heartbeat_s` are the seconds between heartbeats; None means half of the server's time-out.
+    `on_step` is called after each step of a transaction with its name (`transaction.STEPS`); an
+    error in it aborts the transaction. `on_lost` is called in another thread if a heartbeat finds
+    that the server has aborted the transaction; it can stop the job's work.
     """
 
     job_key: str | None

@@ -1,14 +1,13 @@
 """A job's transaction from opening to commit or abort.
 
 Takes a client, the terms of the job, and the tables that the job reads and writes. Returns a
-`MetastoreTransaction`. The transaction holds its locks, sends heartbeats, and has one fixed
-snapshot. The order
+`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
 is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
 are allocated before the lock request, because the server copies them into the lock. The snapshot is
 taken after the locks are granted, because it must include the writes of the previous lock holders.
 
-Other modules handle files. These modules stage files in hidden directories, and call
-`register_partitions` before they publish a file.
+Other modules stage files in hidden directories, and call `register_partitions` before they publish
+a file.
 
 Example:
     with begin(client, terms, writes=[access]) as txn:
@@ -20,9 +19,10 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
@@ -32,12 +32,15 @@ from airflow_hiveacid.format.errors import (
     NotTransactionalError,
     OvertakenError,
     TransactionAbortedError,
+    TransactionError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
@@ -49,18 +52,8 @@ from airflow_hiveacid.metastore.transactions.opening import (
     open_and_lock,
     take_snapshot,
 )
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.errors import TransactionError
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
 """The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.
@@ -78,7 +71,11 @@ _log = logging.getLogger(__name__)
 class MetastoreTransaction:
     """An open transaction with its locks and its snapshot. Not thread-safe.
 
-    Mutable: it stores the written partitions, and whether it has ended.
+    `first_txn_id` ranks this copy in its try; a restart in this process keeps it. In the job's
+    fixed `snapshot`, the job's own write IDs are open. `began` are the write IDs that were
+    committed when the job began, of the tables where a commit of another transaction may end the
+    job. `write_ids` are the IDs of the tables that the transaction writes. Mutable: it stores the
+    written partitions, and whether it has ended.
     """
 
     def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
@@ -86,6 +83,11 @@ class MetastoreTransaction:
         self._plan = plan
         self._terms = plan.terms
         self._opened = opened
+        self.txn_id: Final = opened.txn_id
+        self.first_txn_id: Final = opened.first_txn_id
+        self.snapshot: Final = opened.snapshot
+        self.began: Final = opened.began
+        self.write_ids: Final = MappingProxyType(dict(opened.write_ids))
         self._written: dict[TableRef, set[PartitionName]] = {
             access.ref: set(access.partitions or ()) for access in plan.writes
         }
@@ -94,34 +96,6 @@ class MetastoreTransaction:
         self._server_time: ServerTime | None = None
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
-
-    @property
-    def txn_id(self) -> TxnId:
-        """The transaction's ID."""
-        return self._opened.txn_id
-
-    @property
-    def first_txn_id(self) -> TxnId:
-        """The ID that ranks this copy in its try; a restart in this process keeps it."""
-        return self._opened.first_txn_id
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The job's fixed snapshot; the job's own write IDs are open in it."""
-        return self._opened.snapshot
-
-    @property
-    def began(self) -> Mapping[TableRef, ValidWriteIdList]:
-        """Write IDs that were committed when the job began.
-
-        Contains only tables where a commit of another transaction may end the job.
-        """
-        return self._opened.began
-
-    @property
-    def write_ids(self) -> Mapping[TableRef, WriteId]:
-        """The write ID of each table that the transaction writes."""
-        return MappingProxyType(dict(self._opened.write_ids))
 
     @property
     def is_ended(self) -> bool:
@@ -145,13 +119,7 @@ class MetastoreTransaction:
         self._terms.on_step(name)
 
     def ensure_alive(self) -> None:
-        """Check that the transaction is open; ask the server only after failed heartbeats.
-
-        Raises:
-            TransactionAbortedError: the server has aborted the transaction.
-            FencedError: a newer copy of the job has aborted the transaction.
-            CompactionCancelledError: the check of `watch` has raised this error.
-        """
+        """Check that the transaction is open; ask the server only after failed heartbeats."""
         heartbeat = self._opened.heartbeat
         if heartbeat.lost is not None:
             self.raise_why(heartbeat.lost)
@@ -181,12 +149,8 @@ class MetastoreTransaction:
     def lock_reads(self) -> None:
         """Lock the tables that this transaction reads, if it began with `presence`.
 
-        The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
-        requests of other transactions do not wait for this request.
-
-        Raises:
-            LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
-            TransactionAbortedError, FencedError: as `ensure_alive`.
+        The request is repeated for at most `lock_timeout_s`, and never stays in the queue, where
+        later requests of other transactions would wait for it.
         """
         request = LockRequest(
             txn_id=self.txn_id,
@@ -215,13 +179,10 @@ class MetastoreTransaction:
     ) -> None:
         """Register the written partitions with the metastore before a file is published.
 
-        Without this record, a 3.1 server would delete the transaction after an abort. The server
-        would then treat the write ID as committed (observed). So the rows of already published
-        files would become visible. Conflict detection and compaction also need the record.
-
-        Raises:
-            TransactionAbortedError: the server has aborted the transaction.
-            ValueError: a partition is not covered by the locks.
+        Without this record, a 3.1 server would delete the transaction after an abort, and treat its
+        write ID as committed (observed), so that published rows would become visible. Conflict
+        detection and compaction also need it. Raises ValueError if the locks do not cover a
+        partition.
         """
         self._check_locked(ref, names)
         ordered = sorted(set(names), key=str)
@@ -241,10 +202,7 @@ class MetastoreTransaction:
         self._unchanged.add(ref)
 
     def server_time(self) -> ServerTime | None:
-        """Return the server's time; None if unknown.
-
-        Read the time only once, while locks are held.
-        """
+        """Return the server's time, read once while locks are held; None if unknown."""
         if self._server_time is None and not self._is_ended:
             readings = self._opened.readings
             try:
@@ -340,13 +298,7 @@ class MetastoreTransaction:
         self._terms.on_step("committed")
 
     def end_after(self, error: BaseException, handover: Handover | None) -> None:
-        """End the transaction after an error in the `with` block; only `begin` calls this.
-
-        Raises:
-            TransactionAbortedError, FencedError: the reason for the failure of the `with` block.
-            MetastoreError: another transaction committed first, and it is unknown whether this
-                transaction is still open.
-        """
+        """End the transaction after an error in the `with` block; only `begin` calls this."""
         if isinstance(error, OvertakenError) and not self._is_ended:
             self._end_overtaken(error, handover)
         if not self._is_ended:
@@ -360,13 +312,9 @@ class MetastoreTransaction:
     def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
         """Undo the work; leave the transaction open if another transaction follows.
 
-        If a different client aborts the transaction, its locks are released. Then another
-        transaction may soon overtake the aborted transaction. The job must not open a new
-        transaction after an abort, or while the state is unknown (docs/decisions/restarts.md).
-
-        Raises:
-            TransactionAbortedError, FencedError, MetastoreError: the transaction was aborted, or
-                its state is unknown.
+        If a different client aborted the transaction, its locks are gone, and another transaction
+        may soon overtake the next one. So the job opens no transaction after an abort, or while the
+        state is unknown (docs/decisions/restarts.md).
         """
         end = self._why_over()
         if end is not None or handover is None:
@@ -417,9 +365,7 @@ class MetastoreTransaction:
     def raise_why(self, error: TransactionError) -> NoReturn:
         """Raise the error, or FencedError if a newer copy of the job has aborted the transaction.
 
-        Raises:
-            FencedError: a newer copy of the job is running, so this copy must not be retried.
-            TransactionError: the given error; there is no newer copy.
+        With FencedError, this copy must not be retried.
         """
         if isinstance(error, TransactionAbortedError):
             raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
@@ -443,20 +389,16 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     transaction is open, the cleaner keeps the files that the transaction may read.
 
     Args:
-        client: Only this thread may use the client until the `with` block ends; the heartbeats use
-            a clone.
-        terms: The terms of the job.
-        reads: Tables to read that are not in `writes`.
-        writes: Tables to write.
-        txn_type: The type that a 4.x server records for the transaction.
-        handover: The job's earlier transactions in this process. The new transaction replaces
-            these transactions, and keeps their rank. If another commit overtakes the new
-            transaction, its work is undone. The handover then keeps the new transaction open, until
-            the next transaction replaces it or the owner closes the handover. None means that the
-            job has no other transaction.
-        presence: The name that a reading transaction locks first, before it locks tables. The lock
-            shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
-            tables.
+        client: only this thread may use it until the `with` block ends; the heartbeats use a clone.
+        terms: the terms of the job.
+        reads: tables to read that are not in `writes`.
+        writes: tables to write.
+        txn_type: the type that a 4.x server records.
+        handover: the job's earlier transactions in this process, which the new one replaces with
+            their rank. If another commit overtakes the new one, its work is undone, and it stays
+            open until the next one replaces it or the owner closes the handover.
+        presence: the name that a reading transaction locks before tables, so that other copies of
+            the job see this copy; `Transaction.lock_reads` locks the tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.

@@ -89,7 +89,7 @@ _QUEUE: Final = (
 )
 
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
-    "rows": tuple(one.name for one in fields(TableRow)),
+    "rows": tuple(column.name for column in fields(TableRow)),
     "queue": _QUEUE,
     "compactions": _QUEUE,
     "findings": ("about", "state", "what", "remedy"),
@@ -121,36 +121,36 @@ def document(
         settings: the connection and thresholds of the collection.
         queue: the metastore's compaction queue, the most important entry first.
     """
-    urgent = sorted(numbers, key=lambda one: (_URGENCIES.index(one.row.state), one.row.table))
-    queued, _ = _fitting([_shortened(one) for one in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)
-    made: dict[str, JsonValue] = {
+    urgent = sorted(numbers, key=lambda table: (_URGENCIES.index(table.row.state), table.row.table))
+    queued, _ = _fitting([_shortened(entry) for entry in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)
+    head: dict[str, JsonValue] = {
         "format": FORMAT,
         "measured": time_text(measured_s),
         **(settings or {}),
         "queue": [*queued],
     }
-    left = MOST_BYTES - _RESERVE - len(json.dumps(made))
-    rows, left = _fitting([_shortened(astuple(one.row)) for one in urgent], left)
+    remainder = MOST_BYTES - _RESERVE - len(json.dumps(head))
+    rows, remainder = _fitting([_shortened(astuple(table.row)) for table in urgent], remainder)
     shown = urgent[: len(rows)]
     details: dict[str, JsonValue] = {}
-    without = 0
-    for one, row in zip(shown, rows, strict=True):
-        found = _details(one.details)
+    cut_tables = 0
+    for table, row in zip(shown, rows, strict=True):
+        own_details = _details(table.details)
         name = str(row[0])
-        cost = len(json.dumps({name: found}))
-        if one.details and cost <= left:
-            details[name] = found
-            left -= cost
-        elif one.details:
-            without += 1
+        cost = len(json.dumps({name: own_details}))
+        if table.details and cost <= remainder:
+            details[name] = own_details
+            remainder -= cost
+        elif table.details:
+            cut_tables += 1
     missing = {
         "tables": len(urgent) - len(rows),
-        "details": without,
+        "details": cut_tables,
         "queue": len(queue) - len(queued),
     }
     rows.sort(key=lambda row: str(row[0]))
     return {
-        **made,
+        **head,
         "rows": [*rows],
         "details": details,
         "left_out": {name: number for name, number in missing.items() if number},
@@ -188,10 +188,10 @@ def parsed(document: object) -> dict[str, Any] | None:
             "queue": _list("queue", document),
             "details": {
                 _text(name): {
-                    **{key: _list(key, found) if key in found else [] for key in _DETAILS},
-                    "left_out": _counts(found["left_out"]),
+                    **{key: _list(key, lists) if key in lists else [] for key in _DETAILS},
+                    "left_out": _counts(lists["left_out"]),
                 }
-                for name, found in document["details"].items()
+                for name, lists in document["details"].items()
             },
         }
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -210,7 +210,7 @@ _LATEST_S: Final = 253_402_300_799.0  # the end of the year 9999
 
 
 def _list(name: str, holder: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{key: _value(key, one[key]) for key in one} for one in named(name, holder)]
+    return [{key: _value(key, entry[key]) for key in entry} for entry in named(name, holder)]
 
 
 def _value(name: str, value: object) -> JsonValue:
@@ -219,7 +219,7 @@ def _value(name: str, value: object) -> JsonValue:
     if name.startswith("is_"):
         return bool(value)
     if name == "tags":
-        return [_text(one) for one in value] if isinstance(value, list) else []
+        return [_text(text) for text in value] if isinstance(value, list) else []
     return _number(value, least=0.0, most=_LATEST_S) if name.endswith("_s") else _number(value)
 
 
@@ -258,25 +258,25 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 3]}..."
 
 
-def _fitting(rows: list[list[JsonValue]], left: int) -> tuple[list[list[JsonValue]], int]:
+def _fitting(rows: list[list[JsonValue]], remainder: int) -> tuple[list[list[JsonValue]], int]:
     """Return the first rows that fit into a number of bytes, and the bytes that remain."""
     for number, row in enumerate(rows):
         cost = len(json.dumps(row)) + len(", ")
-        if cost > left:
-            return rows[:number], left
-        left -= cost
-    return rows, left
+        if cost > remainder:
+            return rows[:number], remainder
+        remainder -= cost
+    return rows, remainder
 
 
 def _details(details: Mapping[str, Sequence[JsonValue]]) -> dict[str, JsonValue]:
     """Return the details of one table, with the longest lists shortened until they fit."""
-    kept = {name: list(entries) for name, entries in details.items()}
-    while len(json.dumps(kept)) > _MOST_DETAIL_BYTES:
-        longest = max(kept, key=lambda name: len(json.dumps(kept[name])))
-        kept[longest] = kept[longest][: len(kept[longest]) // 2]
+    lists = {name: list(entries) for name, entries in details.items()}
+    while len(json.dumps(lists)) > _MOST_DETAIL_BYTES:
+        longest = max(lists, key=lambda name: len(json.dumps(lists[name])))
+        lists[longest] = lists[longest][: len(lists[longest]) // 2]
     cut = {
-        name: len(entries) - len(kept[name])
+        name: len(entries) - len(lists[name])
         for name, entries in details.items()
-        if len(entries) > len(kept[name])
+        if len(entries) > len(lists[name])
     }
-    return {**kept, "left_out": {**cut}}
+    return {**lists, "left_out": {**cut}}

@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exce
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.records.cleaning import Reader
+    from airflow_hiveacid.format.records.maintenance import Reader
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import TableInfo
@@ -63,15 +63,15 @@ class Finding:
 
 def capped(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the first few findings of each kind, and the number of the remaining findings."""
-    found: Counter[tuple[str, Urgency]] = Counter()
-    for one in findings:
-        found[one.about, one.urgency] += 1
-        if found[one.about, one.urgency] <= _MOST_SHOWN:
-            yield one
-    for (about, urgency), number in found.items():
+    numbers: Counter[tuple[str, Urgency]] = Counter()
+    for finding in findings:
+        numbers[finding.about, finding.urgency] += 1
+        if numbers[finding.about, finding.urgency] <= _MOST_SHOWN:
+            yield finding
+    for (about, urgency), number in numbers.items():
         if number > _MOST_SHOWN:
-            what = f"{several(number - _MOST_SHOWN, 'more finding')} of this kind"
-            yield Finding(about=about, urgency=urgency, what=what)
+            text = f"{several(number - _MOST_SHOWN, 'more finding')} of this kind"
+            yield Finding(about=about, urgency=urgency, what=text)
 
 
 # ---- compaction ----------------------------------------------------------------------------------
@@ -106,14 +106,7 @@ class TableFacts:
 def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = False) -> TableFacts:
     """Ask the metastore about a table, and list its directories.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        counts_rows: whether to count deleted rows, from the footers of delete deltas.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        StorageError: a directory cannot be listed, or a footer cannot be read.
+    With `counts_rows`, count deleted rows from the footers of delete deltas.
     """
     # Read the queue before the directories. If a compaction ends between the two reads, the
     # findings list it as unfinished. Read the transactions before the queue (`EntryStatus`).
@@ -138,16 +131,7 @@ def compaction_findings(
 ) -> Iterator[Finding]:
     """Yield findings about a table's compaction.
 
-    Args:
-        client: the metastore.
-        facts: the table.
-        policy: the thresholds that apply to the table.
-        names_owners: whether texts contain the names of users and hosts, and messages that may
-            contain such names.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        StorageError: the table's notes cannot be read.
+    Without `names_owners`, texts contain neither users and hosts nor messages that may name them.
     """
     from airflow_hiveacid.maintenance.pauses import pauses  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
@@ -163,10 +147,11 @@ def compaction_findings(
     for complaint in policy.warnings:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=complaint)
     yield from _queue(facts, names_owners=names_owners)
-    held = [one for one in measured if one.visible.delta_count > one.compactable.delta_count]
-    if held:
+    waiting = [root for root in measured if root.visible.delta_count > root.compactable.delta_count]
+    if waiting:
         is_blocked = any(
-            exceeded(one.visible, policy) and not exceeded(one.compactable, policy) for one in held
+            exceeded(root.visible, policy) and not exceeded(root.compactable, policy)
+            for root in waiting
         )
         lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
         writers = _writers(client, facts, names_owners=names_owners)
@@ -175,26 +160,26 @@ def compaction_findings(
             urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
             what=(
                 f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
-                f" later deltas of {_names(held)} have to wait{writers}"
+                f" later deltas of {_names(waiting)} have to wait{writers}"
             ),
             remedy="wait for the writer to end, or end it with `abort ID`",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
-    due = [one for one in measured if exceeded(one.compactable, policy)]
-    paused = pauses(table, [one.name for one in due], now_s=time.time())
+    due = [root for root in measured if exceeded(root.compactable, policy)]
+    paused = pauses(table, [root.name for root in due], now_s=time.time())
     for name, why in paused.items():
         text = why if names_owners else "paused after failed jobs; `explain` has the reason"
         yield Finding(
             about="compaction", urgency=Urgency.BLOCKED, what=f"{_name(name)} is due, but {text}"
         )
-    for one in due:
-        if one.name in pending or one.name in paused:
+    for root in due:
+        if root.name in pending or root.name in paused:
             continue
-        why = " and ".join(map(str, exceeded(one.compactable, policy)))
+        why = " and ".join(map(str, exceeded(root.compactable, policy)))
         yield Finding(
             about="compaction",
             urgency=Urgency.DUE,
-            what=f"{_name(one.name)} is due: {why}",
+            what=f"{_name(root.name)} is due: {why}",
             remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`",
         )
     if not due:
@@ -212,11 +197,11 @@ def _measured(
     measure = partial(TableHealth.of, kind=table.kind, now_s=time.time())
     # Cut the list once: it may contain a million IDs, and a table may have many partitions.
     both = (CompactorWriteIdList.of(write_ids), write_ids)
-    found = []
+    measured = []
     for root, listing in zip(roots, list_roots(roots), strict=True):
         compactable, visible = (resolve(listing, ids, snapshot.txns, table.kind) for ids in both)
         rows = delete_events(compactable) if counts_rows else None
-        found.append(
+        measured.append(
             MeasuredRoot(
                 name=str(root.name),
                 compactable_state=compactable,
@@ -225,7 +210,7 @@ def _measured(
                 visible=measure(visible),
             )
         )
-    return tuple(found)
+    return tuple(measured)
 
 
 def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
@@ -235,11 +220,13 @@ def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
         if entry.state.is_unsuccessful and not entry.is_committed:
             why = entry.reason if names_owners else "SHOW COMPACTIONS has the reason"
             why = why or "the queue has no reason"
-            what = f"compaction {entry.entry_id} ({entry.compaction_type.value}) of {_name(name)}"
+            compaction = (
+                f"compaction {entry.entry_id} ({entry.compaction_type.value}) of {_name(name)}"
+            )
             yield Finding(
                 about="compaction",
                 urgency=Urgency.FAILED,
-                what=f"{what} is {entry.state.value}: {why}",
+                what=f"{compaction} is {entry.state.value}: {why}",
                 remedy=_failed_remedy(entry),
             )
     for status in statuses(
@@ -263,11 +250,11 @@ def _failed_remedy(entry: CompactionEntry) -> str:
 def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:
     if not measured:
         return "the table has no partition"
-    most = max(measured, key=lambda one: one.compactable.delta_count)
-    ratio = most.compactable.delta_ratio
+    worst = max(measured, key=lambda root: root.compactable.delta_count)
+    ratio = worst.compactable.delta_ratio
     share = "no base" if ratio is None else f"{100 * ratio:.1f} % of the base"
     return (
-        f"not due: {_name(most.name)} has {most.compactable.delta_count} deltas, {share}"
+        f"not due: {_name(worst.name)} has {worst.compactable.delta_count} deltas, {share}"
         f" (threshold {policy})"
     )
 
@@ -284,14 +271,14 @@ def _owner(reader: Reader, *, names_owners: bool) -> str:
         f"open for {age_text(reader.open_for_s)}" if reader.open_for_s is not None else "",
         f"job {reader.job_key}" if reader.job_key else "",
     ]
-    found = ", ".join(filter(None, parts))
-    return f"transaction {reader.txn_id} ({found})" if found else f"transaction {reader.txn_id}"
+    details = ", ".join(filter(None, parts))
+    return f"transaction {reader.txn_id} ({details})" if details else f"transaction {reader.txn_id}"
 
 
 def _names(measured: Sequence[MeasuredRoot]) -> str:
-    more = len(measured) - _MOST_NAMED
-    names = ", ".join(_name(one.name) for one in measured[:_MOST_NAMED])
-    return f"{names} and {more} more" if more > 0 else names
+    rest = len(measured) - _MOST_NAMED
+    names = ", ".join(_name(root.name) for root in measured[:_MOST_NAMED])
+    return f"{names} and {rest} more" if rest > 0 else names
 
 
 def _name(partition: str) -> str:

@@ -63,12 +63,8 @@ class Survey:
 
 
 def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThresholds) -> Survey:
-    """Measure the transactional tables whose names match one of the patterns.
-
-    Raises:
-        MetastoreUnavailableError: the metastore does not answer.
-    """
-    transactions = {one.txn_id: one for one in client.open_txns_info() if one.may_be_open}
+    """Measure the transactional tables whose names match one of the patterns."""
+    transactions = {txn.txn_id: txn for txn in client.open_txns_info() if txn.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
     return Survey(
         numbers=tuple(
@@ -79,11 +75,13 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
         ),
         queue=tuple(_queued(entry) for entry in entries),
         owners={
-            str(txn_id): "@".join(filter(None, (one.user, one.host)))
-            for txn_id, one in transactions.items()
+            str(txn_id): "@".join(filter(None, (txn.user, txn.host)))
+            for txn_id, txn in transactions.items()
         },
         workers={
-            str(one.entry_id): one.worker_id for one in entries if one.is_at_work and one.worker_id
+            str(entry.entry_id): entry.worker_id
+            for entry in entries
+            if entry.is_at_work and entry.worker_id
         },
     )
 
@@ -104,27 +102,29 @@ def _numbers(
             *lock_findings(facts.locks, names_owners=False),
         ]
         past = history_of(client, table, most=_MOST_VERSIONS)
-        findings.sort(key=lambda one: one.urgency)
-        found = TableNumbers(
+        findings.sort(key=lambda finding: finding.urgency)
+        numbers = TableNumbers(
             row=_row(facts, findings, policy),
             details={
                 "findings": [
-                    [one.about, one.urgency.name.lower(), one.what, one.remedy]
-                    for one in capped(findings)
+                    [finding.about, finding.urgency.name.lower(), finding.what, finding.remedy]
+                    for finding in capped(findings)
                 ],
                 "plan": _plan(facts, policy),
                 "directories": list(_directories(facts, past)),
                 "transactions": list(_transactions(facts.locks, transactions)),
-                "locks": [_lock(one) for one in facts.locks],
-                "versions": [_version(one) for one in past.versions],
+                "locks": [_lock(lock) for lock in facts.locks],
+                "versions": [_version(version) for version in past.versions],
                 "tags": [[tag.name, tag.version, tag.expires_s] for tag in past.tags],
-                "compactions": [_queued(one) for one in sorted(facts.entries, key=_by_importance)],
+                "compactions": [
+                    _queued(entry) for entry in sorted(facts.entries, key=_by_importance)
+                ],
             },
         )
-        found.check()
+        numbers.check()
     except Exception as error:  # noqa: BLE001 - one table must not end the collection
         return _unmeasured(str(table.ref), error)
-    return found
+    return numbers
 
 
 def _unmeasured(name: str, error: Exception) -> TableNumbers:
@@ -137,7 +137,7 @@ def _row(facts: TableFacts, findings: Sequence[Finding], policy: CompactionPolic
     healths = [root.visible for root in facts.roots]
     base_bytes = sum(health.base_bytes for health in healths)
     changed_bytes = sum(health.changed_bytes for health in healths)
-    worst = min(findings, key=lambda one: one.urgency, default=None)
+    worst = min(findings, key=lambda finding: finding.urgency, default=None)
     return TableRow(
         table=str(facts.table.ref),
         state="fine" if worst is None else worst.urgency.name.lower(),
@@ -154,24 +154,26 @@ def _row(facts: TableFacts, findings: Sequence[Finding], policy: CompactionPolic
 
 def _last_compaction(facts: TableFacts) -> int | None:
     """Return the time when the newest compaction ended, from the queue or from its files."""
-    ended = [one.ended_s or one.committed_s for one in facts.entries if one.state in _COMPACTED]
+    ended = [
+        entry.ended_s or entry.committed_s for entry in facts.entries if entry.state in _COMPACTED
+    ]
     written = [
         directory.modified_s
         for root in facts.roots
         for directory in root.visible_state.live
         if directory.is_compacted or directory.name.visibility_txn_id is not None
     ]
-    return max((round(found) for found in (*ended, *written) if found is not None), default=None)
+    return max((round(time_s) for time_s in (*ended, *written) if time_s is not None), default=None)
 
 
 def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
     """Return the compaction that each partition needs; partitions that are due come first."""
     kinds = {True: "major", False: "minor", None: "none"}
-    found: list[tuple[bool, list[JsonValue]]] = []
+    plans: list[tuple[bool, list[JsonValue]]] = []
     for root in facts.roots:
         is_major, why = decide(root.compactable, policy)
-        found.append((is_major is None, [root.name, kinds[is_major], why]))
-    return [entry for _, entry in sorted(found, key=lambda one: one[0])]
+        plans.append((is_major is None, [root.name, kinds[is_major], why]))
+    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
@@ -215,8 +217,8 @@ def _transactions(
         if lock.txn_id is not None and lock.txn_id in transactions:
             jobs[lock.txn_id] = jobs.get(lock.txn_id) or job_key_in(lock.agent_info)
     for txn_id, job in sorted(jobs.items()):
-        one = transactions[txn_id]
-        yield [txn_id, one.started_s, one.last_heartbeat_s, job]
+        txn = transactions[txn_id]
+        yield [txn_id, txn.started_s, txn.last_heartbeat_s, job]
 
 
 def _lock(lock: LockInfo) -> JsonValue:
@@ -225,10 +227,10 @@ def _lock(lock: LockInfo) -> JsonValue:
     return [lock.lock_id, lock.partition, kind, state, lock.txn_id, lock.blocked_by, job]
 
 
-def _version(one: VersionEntry) -> JsonValue:
-    rows = (one.inserted, one.updated, one.deleted)
-    commit = (one.number, one.committed.by_s, one.operation, one.by)
-    return [*commit, *rows, one.is_readable, list(one.tags)]
+def _version(version: VersionEntry) -> JsonValue:
+    rows = (version.inserted, version.updated, version.deleted)
+    commit = (version.number, version.committed.by_s, version.operation, version.by)
+    return [*commit, *rows, version.is_readable, list(version.tags)]
 
 
 def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:

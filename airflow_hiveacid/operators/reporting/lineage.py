@@ -19,11 +19,11 @@ from airflow_hiveacid.jobs.metastore_statements import (
     MetastoreStatement,
     RenameTable,
 )
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanTablesSpec,
-    CompactTablesSpec,
+    ChangeFeedSpec,
+    CleanSpec,
+    CompactSpec,
     ProveErasureSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -39,7 +39,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
 from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
-from airflow_hiveacid.operators.reporting.lineage_files import files_read, files_written
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def lineage_of(
     """
     read = _refs(name for job in jobs for name in tables_read(job))
     written = _refs(name for job in jobs for name in tables_written(job))
-    known = lineage_facets.merged(
+    facets = lineage_facets.merged(
         {table: {} for table in written},
         lineage_facets.new_columns(jobs),
         lineage_facets.versions(results),
@@ -72,13 +71,15 @@ def lineage_of(
     lineage = _lineage(
         conn_id,
         read={table: {} for table in read},
-        written={table: known[table] for table in written},
+        written={table: facets[table] for table in written},
         counts=lineage_facets.counts(results),
         origins=partial(column_lineage, jobs, results),
     )
     feeds = (job.location for job in jobs if isinstance(job, ChangeFeedSpec))
-    lineage.inputs += files_read(location for job in jobs for location in locations_read(job))
-    lineage.outputs += files_written(feeds)
+    lineage.inputs += lineage_facets.files_read(
+        location for job in jobs for location in locations_read(job)
+    )
+    lineage.outputs += lineage_facets.files_written(feeds)
     return lineage
 
 
@@ -116,19 +117,19 @@ def _lineage(
     )
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
 
-    now = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
-    found = origins(now, partial(_address, conn_id))
+    tables = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
+    column_facets = origins(tables, partial(_address, conn_id))
 
     def described(table: TableRef, facets: Mapping[str, Any]) -> dict[str, Any]:
         namespace, name = _address(conn_id, table)
-        more = lineage_facets.columns_of(now[table]) if table in now else {}
-        return {"namespace": namespace, "name": name, "facets": {**facets, **more}}
+        columns = lineage_facets.columns_of(tables[table]) if table in tables else {}
+        return {"namespace": namespace, "name": name, "facets": {**facets, **columns}}
 
     return OperatorLineage(
         inputs=[Dataset(**described(table, facets)) for table, facets in read.items()],
         outputs=[
             OutputDataset(
-                **described(table, {**facets, **found.get(table, {})}),
+                **described(table, {**facets, **column_facets.get(table, {})}),
                 outputFacets=dict(counts.get(table, {})),
             )
             for table, facets in written.items()
@@ -149,9 +150,9 @@ def locations_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str
         case InsertSpec() | CreateAsSpec() | MergeSpec() if job.source.location is not None:
             return (job.source.location,)
         case TransactionSpec():
-            return tuple(found for part in job.statements for found in locations_read(part))
+            return tuple(location for part in job.statements for location in locations_read(part))
         case MultiInsertSpec():
-            return tuple(found for part in job.inserts for found in locations_read(part))
+            return tuple(location for part in job.inserts for location in locations_read(part))
         case _:
             return ()
 
@@ -195,13 +196,9 @@ def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
     match job:
         case TransactionSpec() | ProgramSpec():
             return job.targets
-        case (
-            ChangeFeedSpec()
-            | ProveErasureSpec()
-            | CreateDatabase()
-            | CompactTablesSpec()
-            | CleanTablesSpec()
-        ):
+        case ChangeFeedSpec() | ProveErasureSpec() | CreateDatabase():
+            return ()
+        case CompactSpec() | CleanSpec() if not job.is_of_table:
             return ()
         case RenameTable():
             return (job.new_name,)

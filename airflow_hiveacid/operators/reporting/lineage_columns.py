@@ -30,7 +30,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators.reporting.lineage_files import name_of
+from airflow_hiveacid.operators.reporting.lineage_facets import name_of
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import (
     quoted,
@@ -90,15 +90,15 @@ def _facets(
 ) -> TableFacets:
     unlike = set(_redefined(jobs))
     analysis = _Analysis({ref: table for ref, table in tables.items() if ref not in unlike})
-    found: dict[TableRef, Values] = {}
+    origins_of: dict[TableRef, Values] = {}
     for number, job in enumerate(jobs):
         if number < len(results) and results[number].status is JobStatus.NOTHING_TO_DO:
             continue  # CREATE TABLE IF NOT EXISTS ... AS, if the table exists
         for target, values in analysis.of(job):
             ref = TableRef.parse(target)
-            found[ref] = _both(found.get(ref, {}), values)
+            origins_of[ref] = _both(origins_of.get(ref, {}), values)
     places = {str(ref): address(ref) for ref in tables} | analysis.files
-    facets = {ref: _facet(values, places) for ref, values in found.items() if values}
+    facets = {ref: _facet(values, places) for ref, values in origins_of.items() if values}
     return {ref: {"columnLineage": facet} for ref, facet in facets.items() if facet.fields}
 
 
@@ -109,12 +109,12 @@ def _redefined(jobs: Sequence[Job | MetastoreStatement]) -> Iterator[TableRef]:
             yield TableRef.parse(job.target)
 
 
-def _both(one: Values, other: Values) -> Values:
-    if one is None or other is None:
+def _both(first: Values, second: Values) -> Values:
+    if first is None or second is None:
         return None
     return {
-        name: union(one.get(name, _CONSTANT), other.get(name, _CONSTANT))
-        for name in (*one, *(name for name in other if name not in one))
+        name: union(first.get(name, _CONSTANT), second.get(name, _CONSTANT))
+        for name in (*first, *(name for name in second if name not in first))
     }
 
 
@@ -131,13 +131,15 @@ def _facet(values: Mapping[str, Origins], places: Mapping[str, tuple[str, str]])
     fields = {}
     for name, origins in values.items():
         uses: dict[tuple[str, str], list[Transformation]] = {}
-        for one in sorted(origins or (), key=lambda one: (one.table, one.column, one.use)):
-            kind = "INDIRECT" if one.use is Use.CONDITIONAL else "DIRECT"
-            of_column = uses.setdefault((one.table, one.column), [])
-            of_column.append(Transformation(type=kind, subtype=one.use.name))
+        for origin in sorted(
+            origins or (), key=lambda origin: (origin.table, origin.column, origin.use)
+        ):
+            kind = "INDIRECT" if origin.use is Use.CONDITIONAL else "DIRECT"
+            of_column = uses.setdefault((origin.table, origin.column), [])
+            of_column.append(Transformation(type=kind, subtype=origin.use.name))
         inputs = [
-            InputField(*places[table], field=column, transformations=found)
-            for (table, column), found in uses.items()
+            InputField(*places[table], field=column, transformations=transformations)
+            for (table, column), transformations in uses.items()
         ]
         if inputs:
             fields[name] = Fields(inputFields=inputs)
@@ -163,8 +165,8 @@ class _Analysis:
                 for view, query in job.shared.items():
                     if (rows := self.tracer.query(query, views)) is not None:
                         views[view] = rows
-                for one in job.inserts:
-                    yield one.target, self._known(one, views)
+                for insert in job.inserts:
+                    yield insert.target, self._known(insert, views)
             case InsertSpec() | CreateAsSpec() | MergeSpec() | UpdateSpec() | LoadSpec():
                 yield job.target, self._known(job, {})
             case _:
@@ -197,11 +199,7 @@ class _Analysis:
         }
 
     def _rows(self, source: SourceSpec, shared: Mapping[str, Relation]) -> Relation:
-        """Return the columns of a source.
-
-        Raises:
-            LookupError: they are not known.
-        """
+        """Return the columns of a source; raise LookupError if they are not known."""
         views = {**shared, **self._views(tables_of(source))}
         place = None if source.location is None else name_of(source.location)
         if source.location is not None and place is not None:
@@ -218,37 +216,36 @@ class _Analysis:
     def _insert(self, spec: InsertSpec, rows: Relation) -> Values:
         if spec.columns or spec.match is ColumnMatch.POSITION:
             rows = rows.renamed([f"c{number}" for number in range(len(rows.columns))])
-        given, is_whole = _named(rows)
+        origins_by_name, is_whole = _named(rows)
         table = self.tables[TableRef.parse(spec.target)]
-        known = {quoted(name): origins for name, origins in given.items()}
-        expressions = resolve_insert(table, spec, tuple(given))
+        quoted_origins = {quoted(name): origins for name, origins in origins_by_name.items()}
+        expressions = resolve_insert(table, spec, tuple(origins_by_name))
         rest = _CONSTANT if is_whole else None
-        return {name: known.get(text, rest) for name, text in expressions.items()}
+        return {name: quoted_origins.get(text, rest) for name, text in expressions.items()}
 
     def _merge(self, spec: MergeSpec, rows: Relation) -> Values:
         table = self.tables[TableRef.parse(spec.target)]
-        given, is_whole = _named(rows)
+        origins_by_name, is_whole = _named(rows)
         # A file can contain any of the columns that the statement could use.
-        names = tuple(given) if is_whole else (*table.column_names, *spec.keys)
+        names = tuple(origins_by_name) if is_whole else (*table.column_names, *spec.keys)
         sides = {**self._views({"t": spec.target}), "s": rows}
         every: list[Values] = []
-        for clause, one in zip(resolve_merge(table, spec, names), spec.clauses, strict=True):
+        for clause, part in zip(resolve_merge(table, spec, names), spec.clauses, strict=True):
             is_star = (
-                one.set is None and one.values is None and one.action is not MergeAction.DELETE
+                part.set is None and part.values is None and part.action is not MergeAction.DELETE
             )
             if is_star and not is_whole:
                 every.append(dict.fromkeys(table.column_names))
                 continue
-            seen = {side: sides[side] for side in _SIDES[clause.when]}
-            every.append(self.tracer.values(clause.assignments, seen))
+            visible_sides = {side: sides[side] for side in _SIDES[clause.when]}
+            every.append(self.tracer.values(clause.assignments, visible_sides))
         return reduce(_both, every)
 
 
 def _named(rows: Relation) -> tuple[Mapping[str, Origins], bool]:
     """Return the origins of columns whose names are known, and True if these are all columns.
 
-    Raises:
-        ValueError: two columns have the same name.
+    Raise ValueError if two columns have the same name.
     """
     names = [name for name, _ in rows.columns if name]
     if len(set(names)) < len(names):

@@ -1,4 +1,6 @@
-"""The OpenLineage facets of tables: columns, versions, counts, and changes of the table itself.
+"""The OpenLineage facets of tables, and the datasets of files.
+
+A table's facets are its columns, version, counts, and changes of the table itself.
 
 Input is the names of tables, and jobs with their results. Output is the facets of each table, by
 their names in OpenLineage. If this process cannot ask the metastore, columns are missing.
@@ -13,6 +15,7 @@ from collections.abc import Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError, TableError
 from airflow_hiveacid.format.table import TableRef
@@ -42,6 +45,8 @@ from airflow_hiveacid.jobs.specs.statements import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
@@ -78,30 +83,32 @@ _CHANGES: Final[Mapping[type, str]] = MappingProxyType(
 _WHOLE: Final = ("CREATE", "DROP", "RENAME")
 """The changes that matter more than a task's other changes of the same table."""
 
+_OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
+
 _log = logging.getLogger(__name__)
 
 
 def merged(*parts: TableFacets) -> TableFacets:
     """Return the facets of all parts, by table."""
-    found: defaultdict[TableRef, dict[str, Any]] = defaultdict(dict)
+    facets_of: defaultdict[TableRef, dict[str, Any]] = defaultdict(dict)
     for table, facets in chain.from_iterable(part.items() for part in parts):
-        found[table].update(facets)
-    return found
+        facets_of[table].update(facets)
+    return facets_of
 
 
 def tables_now(conn_id: str, tables: Iterable[TableRef]) -> Mapping[TableRef, TableInfo]:
     """Return those tables that the metastore can describe now."""
-    found: dict[TableRef, TableInfo] = {}
+    infos: dict[TableRef, TableInfo] = {}
     try:
         with HiveAcidHook(conn_id).metastore() as client:
             for table in tables:
                 # A table is missing if it was dropped, or is not created yet.
                 with contextlib.suppress(TableError):
-                    found[table] = client.get_source(table)
+                    infos[table] = client.get_source(table)
     except (ConfigurationError, MetastoreError) as error:
         # The login may exist only on the driver's machine.
         _log.info("OpenLineage gets no columns: %s", error)
-    return found
+    return infos
 
 
 def columns_of(table: TableInfo) -> Facets:
@@ -180,16 +187,16 @@ def lifecycles(
     A dataset has only one such facet. If a task creates a table and then alters it, the facet says
     that the table is new. `address` returns a table's namespace and name.
     """
-    found: dict[TableRef, Facets] = {}
+    facets_of: dict[TableRef, Facets] = {}
     for job, result in zip(jobs, results, strict=False):
         if result.status not in (JobStatus.COMMITTED, JobStatus.ALREADY_DONE):
             continue
         old = address(TableRef.parse(job.target)) if isinstance(job, RenameTable) else None
         for name, change in _changes(job):
             table = TableRef.parse(name)
-            if change in _WHOLE or table not in found:
-                found[table] = lifecycle(change, old)
-    return found
+            if change in _WHOLE or table not in facets_of:
+                facets_of[table] = lifecycle(change, old)
+    return facets_of
 
 
 def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
@@ -197,8 +204,8 @@ def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
     match job:
         case TransactionSpec():
             for part in job.statements:
-                for one in each(part):
-                    yield from _changes(one)
+                for statement in each(part):
+                    yield from _changes(statement)
         case InsertSpec(mode=InsertMode.OVERWRITE) | LoadSpec(overwrite=True):
             yield job.target, "OVERWRITE"
         case RenameTable():
@@ -217,11 +224,11 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
 
     totals: defaultdict[TableRef, Counter[str]] = defaultdict(Counter)
     for result in results:
-        for one in result.statements if result.write_ids else ():
-            totals[TableRef.parse(one["table"])].update(
-                rows=one["rows"]["inserted"] + one["rows"]["updated"],
-                files=one["files"],
-                bytes=one["size_bytes"],
+        for statement in result.statements if result.write_ids else ():
+            totals[TableRef.parse(statement["table"])].update(
+                rows=statement["rows"]["inserted"] + statement["rows"]["updated"],
+                files=statement["files"],
+                bytes=statement["size_bytes"],
             )
     return {
         table: {
@@ -231,3 +238,49 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
         }
         for table, total in totals.items()
     }
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def files_read(locations: Iterable[str]) -> list[Dataset]:
+    """Return the datasets of files that a task reads."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - optional
+
+    return [Dataset(namespace=namespace, name=name) for namespace, name in _names(locations)]
+
+
+def files_written(locations: Iterable[str]) -> list[OutputDataset]:
+    """Return the datasets of files that a task writes."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        OutputDataset,
+    )
+
+    return [OutputDataset(namespace=namespace, name=name) for namespace, name in _names(locations)]
+
+
+def _names(locations: Iterable[str]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(name for name in map(name_of, locations) if name is not None))
+
+
+def name_of(location: str) -> tuple[str, str] | None:
+    """Return the namespace and the name of the files at a location, a URI.
+
+    OpenLineage's naming rules give the files of each store a namespace and a name, so that a
+    location is the same dataset in the events of all tools. S3 has the scheme `s3`, whichever of
+    its schemes Hadoop uses, and keys in object stores start without a slash. Return None without a
+    scheme, because only the driver knows the store of such a location.
+
+    Example:
+        >>> name_of("s3a://bucket/landing/day"), name_of("hdfs://nn:8020/landing/")
+        (('s3://bucket', 'landing/day'), ('hdfs://nn:8020', '/landing'))
+    """
+    uri = urlsplit(location)
+    path = uri.path.rstrip("/")
+    if not uri.scheme:
+        return None
+    if uri.scheme == "file":
+        return "file", path or "/"
+    if uri.scheme in _OBJECT_STORES:
+        return f"{_OBJECT_STORES[uri.scheme]}://{uri.netloc}", path.lstrip("/") or "/"
+    return f"{uri.scheme}://{uri.netloc}", path or "/"

@@ -145,5 +145,5 @@ def _push(link: BaseOperatorLink, url: str, push: Callable[[str, str], None]) ->
 
 
 def _links_of(operator: BaseOperator) -> DriverLinks:
-    found = getattr(operator, "driver_links", None)
-    return found if isinstance(found, DriverLinks) else DriverLinks()
+    links = getattr(operator, "driver_links", None)
+    return links if isinstance(links, DriverLinks) else DriverLinks()

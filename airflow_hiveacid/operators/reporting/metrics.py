@@ -11,8 +11,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from airflow.sdk.observability import stats
-
+from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
 
@@ -30,9 +29,9 @@ def count_job(result: JobResult, elapsed_s: float) -> None:
     tags = {"kind": result.kind, "status": result.status.value}
     stats.incr("hiveacid.jobs", tags=tags)
     stats.timing("hiveacid.job_duration", timedelta(seconds=elapsed_s), tags=tags)
-    left = reasons_left(result.details).total()
-    if left and result.status is not JobStatus.PLANNED:
-        stats.incr("hiveacid.partitions_left", left, tags={"kind": result.kind})
+    partitions_left = reasons_left(result.details).total()
+    if partitions_left and result.status is not JobStatus.PLANNED:
+        stats.incr("hiveacid.partitions_left", partitions_left, tags={"kind": result.kind})
     if result.status is not JobStatus.COMMITTED:
         return
     for change, rows in asdict(result.rows).items():

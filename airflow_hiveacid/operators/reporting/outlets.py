@@ -6,12 +6,12 @@ events of a `partitions_asset` have a key for each changed partition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
-from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.short_form import short_form
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
+
+_log: Final = logging.getLogger(__name__)
 
 _MOST_KEYS: Final = 100
 """The most partitions that get an event each, because each event starts a DAG run."""
@@ -60,14 +62,23 @@ def describe_outlets(
     news = [_gist(result) for result in changed]
     whole: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
     extra = short_form(whole)
-    add_alias_events(task, context, {name for one in changed for name, _ in _changes(one)}, extra)
+    add_alias_events(
+        task, context, {name for result in changed for name, _ in _changes(result)}, extra
+    )
     events = context["outlet_events"]
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
             events[outlet].extra.update(extra)
             uri = AssetUri.of(outlet)
             if uri is not None and uri.aspect is Aspect.PARTITIONS:
-                events[outlet].add_partitions(_keys(str(uri.table), changed))
+                _add_partitions(events[outlet], _keys(str(uri.table), changed))
+
+
+def _add_partitions(event: Any, keys: list[str]) -> None:  # noqa: ANN401 - Airflow's accessor
+    if hasattr(event, "add_partitions"):
+        event.add_partitions(keys)
+    else:  # Airflow 3.1, 3.2
+        _log.warning("events have no partition keys below Airflow 3.3; left out: %s", keys)
 
 
 def add_alias_events(
@@ -80,7 +91,7 @@ def add_alias_events(
     from airflow_hiveacid.assets.tables import hive_asset  # noqa: PLC0415 - for tasks only
 
     conn_id = getattr(task, "hive_acid_conn_id", DEFAULT_CONNECTION)
-    for alias in (one for one in task.outlets if isinstance(one, AssetAlias)):
+    for alias in (outlet for outlet in task.outlets if isinstance(outlet, AssetAlias)):
         for table in sorted(tables):
             context["outlet_events"][alias].add(hive_asset(table, hive_acid_conn_id=conn_id), extra)
 
@@ -105,36 +116,28 @@ def _changes(result: JobResult) -> list[tuple[str, Sequence[str]]]:
     """
     statements = result.details.get("statements")
     if isinstance(statements, list):
-        return [(one["table"], one["partitions"]) for one in statements if one["files"]]
+        return [
+            (statement["table"], statement["partitions"])
+            for statement in statements
+            if statement["files"]
+        ]
     if result.write_ids and not result.files:  # but a DDL statement has neither
         return []
     return [(result.table, result.partitions)]
 
 
 def _gist(result: JobResult) -> dict[str, JsonValue]:
-    statements = result.details.get("statements")
-    if isinstance(statements, list):
-        return {
-            "status": result.status.value,
-            "txn_id": result.txn_id,
-            "statements": [
-                {
-                    "table": one["table"],
-                    "write_id": result.write_ids.get(one["table"]),
-                    "rows": one["rows"],
-                    "partitions": one["partitions"],
-                }
-                for one in statements
-            ],
+    head: dict[str, JsonValue] = {"status": result.status.value, "txn_id": result.txn_id}
+    changes = [
+        {
+            "table": statement["table"],
+            "write_id": result.write_ids.get(statement["table"]),
+            "rows": statement["rows"],
+            "partitions": statement["partitions"],
         }
-    return {
-        "table": result.table,
-        "status": result.status.value,
-        "txn_id": result.txn_id,
-        "write_id": result.write_ids.get(result.table),
-        "rows": to_json(result.rows),
-        "partitions": list(result.partitions),
-    }
+        for statement in result.statements
+    ]
+    return head | ({"statements": changes} if "statements" in result.details else changes[0])
 
 
 def _is_news(spec: RerunTerms, result: JobResult) -> bool:

@@ -30,19 +30,7 @@ _KIBI: Final = 1024.0
 
 def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each partition in `details` that was or would be compacted."""
-    head = ("partition", "compaction", "directories", "in", "out", "why")
-    rows = [
-        (
-            _partition(outcome),
-            str(outcome.get("kind", "")),
-            str(len(outcome.get("inputs") or ()) or ""),
-            size_text(outcome.get("bytes_in")),
-            size_text(outcome.get("bytes_out")),
-            str(outcome.get("why", "")),
-        )
-        for outcome in details.get("compactions") or ()
-    ]
-    return tuple(_aligned(head, rows))
+    return tuple(_compactions(details.get("compactions") or (), ()))
 
 
 def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -50,30 +38,38 @@ def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
     Partitions below the thresholds have no lines. The partitions with the most input come first.
     """
-    found = sorted(
-        details.get("compactions") or (), key=lambda one: one.get("bytes_in") or 0, reverse=True
+    outcomes = sorted(
+        details.get("compactions") or (),
+        key=lambda outcome: outcome.get("bytes_in") or 0,
+        reverse=True,
     )
-    head = ("table", "partition", "compaction", "directories", "in", "out", "why")
-    rows = [
-        (
-            str(one.get("table", "")),
-            _partition(one),
-            str(one.get("kind", "")),
-            str(len(one.get("inputs") or ()) or ""),
-            size_text(one.get("bytes_in")),
-            size_text(one.get("bytes_out")),
-            str(one.get("why", "")),
-        )
-        for one in found
-    ]
-    done = sum(1 for one in found if one.get("done"))
+    compacted = sum(1 for outcome in outcomes if outcome.get("done"))
     partitions = details.get("partitions", 0)
     totals = (
-        f"{details.get('tables', 0):,} tables with {partitions:,} partitions: {done:,} compacted,"
-        f" {len(found) - done:,} due but not compacted, {partitions - len(found):,} not due"
+        f"{details.get('tables', 0):,} tables with {partitions:,} partitions: {compacted:,}"
+        f" compacted, {len(outcomes) - compacted:,} due but not compacted,"
+        f" {partitions - len(outcomes):,} not due"
     )
     ended = ["the window has ended; a later run continues"] if details.get("window_ended") else ()
-    return (*_aligned(head, rows), totals, *_skipped_lines(details), *ended)
+    return (*_compactions(outcomes, ("table",)), totals, *_skipped_lines(details), *ended)
+
+
+def _compactions(outcomes: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[str]:
+    """Yield a line for each outcome; it begins with the values of these names."""
+    head = (*names, "partition", "compaction", "directories", "in", "out", "why")
+    rows = [
+        (
+            *(str(outcome.get(name, "")) for name in names),
+            _partition(outcome),
+            str(outcome.get("kind", "")),
+            str(len(outcome.get("inputs") or ()) or ""),
+            size_text(outcome.get("bytes_in")),
+            size_text(outcome.get("bytes_out")),
+            str(outcome.get("why", "")),
+        )
+        for outcome in outcomes
+    ]
+    return _aligned(head, rows)
 
 
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -88,14 +84,14 @@ def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
         for action, key in (("remove", "removed"), ("keep", "kept"))
         for entry in outcome.get(key) or ()
     ]
-    unknown = [(one, one["unknown"]) for one in outcomes if one.get("unknown")]
+    with_unknown = [outcome for outcome in outcomes if outcome.get("unknown")]
     shown = [
         (_partition(outcome), entry["path"], size_text(entry["size_bytes"]), unknown_text(entry))
-        for outcome, found in unknown
-        for entry in found["largest"]
+        for outcome in with_unknown
+        for entry in outcome["unknown"]["largest"]
     ]
-    count = sum(found["count"] for _, found in unknown)
-    size = sum(found["size_bytes"] for _, found in unknown)
+    count = sum(outcome["unknown"]["count"] for outcome in with_unknown)
+    size = sum(outcome["unknown"]["size_bytes"] for outcome in with_unknown)
     return (
         *_aligned(("partition", "action", "path", "why"), rows),
         *_aligned(("partition", "unknown path", "bytes", "why"), shown),
@@ -121,23 +117,23 @@ def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
     Only the 50 largest tables have lines. Tables without anything to remove, keep or report have
     none.
     """
-    found = details.get("cleanings") or ()
+    tables = details.get("cleanings") or ()
     head = ("table", "partitions", "removed", "bytes", "kept", "bytes", "why kept", "unknown")
     rows = [
         (
-            str(one.get("table", "")),
-            f"{one.get('partitions', 0):,}",
-            f"{one.get('removed', 0):,}",
-            size_text(one.get("removed_bytes")),
-            f"{one.get('kept', 0):,}",
-            size_text(one.get("kept_bytes")),
-            str(one.get("why_kept", "")),
-            _unknown_of(one),
+            str(table.get("table", "")),
+            f"{table.get('partitions', 0):,}",
+            f"{table.get('removed', 0):,}",
+            size_text(table.get("removed_bytes")),
+            f"{table.get('kept', 0):,}",
+            size_text(table.get("kept_bytes")),
+            str(table.get("why_kept", "")),
+            _unknown_of(table),
         )
-        for one in found
+        for table in tables
     ]
-    removed = sum(one.get("removed", 0) for one in found)
-    removed_bytes = sum(one.get("removed_bytes", 0) for one in found)
+    removed = sum(table.get("removed", 0) for table in tables)
+    removed_bytes = sum(table.get("removed_bytes", 0) for table in tables)
     totals = (
         f"{details.get('tables', 0):,} tables with {details.get('partitions', 0):,} partitions:"
         f" {removed:,} directories ({size_text(removed_bytes) or '0 B'}) removed from"
@@ -153,10 +149,9 @@ def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
-def _unknown_of(one: Mapping[str, Any]) -> str:
-    """Return the number of a table's unknown paths and the largest path, or an empty text."""
-    count = one.get("unknown") or 0
-    return f"{count:,}, such as {one.get('largest_unknown', '')}" if count else ""
+def _unknown_of(table: Mapping[str, Any]) -> str:
+    count = table.get("unknown") or 0
+    return f"{count:,}, such as {table.get('largest_unknown', '')}" if count else ""
 
 
 def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -198,16 +193,19 @@ def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
 def erasure_lines(details: Mapping[str, Any], *, most: int = _MOST_LINES) -> Sequence[str]:
     """Return the numbers of a proof of erasure, and a line for each file that disproves it."""
-    found = details.get("erasure") or {}
-    left = found.get("left") or ()
-    number = len(left) + found.get("left_omitted", 0)
-    lines = [f"looked at {found.get('files', 0)} files: {number} store such rows or cannot be read"]
-    for one in left[:most]:
-        rows = "not read" if one["rows"] is None else f"{one['rows']} rows"
-        lines.append(f"{one['path']}: {rows}: {one['why']}")
+    proof = details.get("erasure") or {}
+    files, number = proof.get("left") or (), _files_left(proof)
+    lines = [f"looked at {proof.get('files', 0)} files: {number} store such rows or cannot be read"]
+    for file in files[:most]:
+        rows = "not read" if file["rows"] is None else f"{file['rows']} rows"
+        lines.append(f"{file['path']}: {rows}: {file['why']}")
     if number > most:
         lines.append(f"... and {number - most} more")
     return tuple(lines)
+
+
+def _files_left(proof: Mapping[str, Any]) -> int:
+    return len(proof.get("left") or ()) + int(proof.get("left_omitted", 0))
 
 
 def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -225,7 +223,7 @@ def result_lines(result: JobResult, elapsed_s: float) -> Sequence[str]:
     """
     written = ("inserted", "updated", "deleted", "version") if result.write_ids else ()
     head = ["statement", "table", *written, "files", "bytes"]
-    rows = [[_cell(name, one, result) for name in head] for one in result.statements]
+    rows = [[_cell(name, part, result) for name in head] for part in result.statements]
     phases = result.phases or {"job": result.seconds}
     seconds = {"Spark": max(0.0, elapsed_s - result.seconds), **phases}
     return (
@@ -254,11 +252,10 @@ def came_of(result: JobResult) -> str:
     """
     details: Mapping[str, Any] = result.details
     if (proof := details.get("erasure")) is not None:
-        number = len(proof.get("left") or ()) + proof.get("left_omitted", 0)
-        files, at = proof.get("files", 0), proof.get("listed_at", "")
+        files, time = several(proof.get("files", 0), "file"), proof.get("listed_at", "")
         if proof.get("proved"):
-            return f"proved: none of {several(files, 'file')} stored such a row at {at},"
-        return f"not proved: {number} of {several(files, 'file')} at {at},"
+            return f"proved: none of {files} stored such a row at {time},"
+        return f"not proved: {_files_left(proof)} of {files} at {time},"
     if result.status is not JobStatus.NOTHING_TO_DO:
         return str(result.status.value).replace("_", " ")
     parts = [
@@ -270,8 +267,8 @@ def came_of(result: JobResult) -> str:
         )
         if reasons
     ]
-    if (left := details.get("left")) is not None:  # by a change feed
-        parts.append(f"left {several(left['versions'], 'version')}: {left['why']}")
+    if (rest := details.get("left")) is not None:  # by a change feed
+        parts.append(f"left {several(rest['versions'], 'version')}: {rest['why']}")
     if not parts and details.get("window_ended"):
         parts = ["nothing started, because the window had ended,"]
     return "; ".join(parts) or "nothing to do"
@@ -279,30 +276,30 @@ def came_of(result: JobResult) -> str:
 
 def _reasons_kept(details: Mapping[str, Any]) -> Counter[str]:
     """Return why a cleaning of a table, or of many tables, kept paths, with their numbers."""
-    found: Counter[str] = Counter()
-    for one in details.get("cleanings") or ():
-        kept = one.get("kept") or ()
-        if isinstance(kept, int):  # the totals of a table
-            found[f"{one['table']}: {one['why_kept']}"] += kept
+    reasons: Counter[str] = Counter()
+    for outcome in details.get("cleanings") or ():
+        entries = outcome.get("kept") or ()
+        if isinstance(entries, int):  # the totals of a table
+            reasons[f"{outcome['table']}: {outcome['why_kept']}"] += entries
         else:
-            found.update(entry["why"] for entry in kept)
-    return found
+            reasons.update(entry["why"] for entry in entries)
+    return reasons
 
 
 def reasons_left(details: Mapping[str, Any]) -> Counter[str]:
     """Return why compactions that are due were not done, with their numbers."""
     return Counter(
-        one["why"]
-        for one in details.get("compactions") or ()
-        if not one.get("done") and (one.get("is_hindered") or one.get("kind") != "none")
+        outcome["why"]
+        for outcome in details.get("compactions") or ()
+        if not outcome.get("done") and (outcome.get("is_hindered") or outcome.get("kind") != "none")
     )
 
 
 def _reasons_text(reasons: Counter[str]) -> str:
     shown = reasons.most_common(_MOST_REASONS)
     texts = [why if len(reasons) == 1 else f"{why} ({number:,})" for why, number in shown]
-    more = len(reasons) - len(shown)
-    return "; ".join((*texts, *([f"and {several(more, 'more reason')}"] if more else ())))
+    rest = len(reasons) - len(shown)
+    return "; ".join((*texts, *([f"and {several(rest, 'more reason')}"] if rest else ())))
 
 
 def _cell(name: str, statement: Mapping[str, Any], result: JobResult) -> str:
@@ -339,7 +336,7 @@ def _partition(outcome: Mapping[str, Any]) -> str:
 
 def _skipped_lines(details: Mapping[str, Any]) -> Iterator[str]:
     skipped = details.get("skipped") or ()
-    return _aligned(("skipped table", "why"), [(one["table"], one["why"]) for one in skipped])
+    return _aligned(("skipped table", "why"), [(entry["table"], entry["why"]) for entry in skipped])
 
 
 def _aligned(
@@ -348,7 +345,7 @@ def _aligned(
     if not rows:
         return
     shown = [head, *rows[:most]]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()

@@ -1,4 +1,4 @@
-"""Texts about a task for Airflow's pages: its fields, statement, documentation and label.
+"""Texts about a task for Airflow's pages and log: its fields, statement, documentation, errors.
 
 Input is an operator with its arguments. Output is text for people. This module never changes what a
 task does.
@@ -11,16 +11,24 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.operators.reporting.links import TableLink
 from airflow_hiveacid.plan.arguments import LEFT_OUT, is_settled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from airflow.sdk import BaseOperatorLink
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_log = logging.getLogger(__name__)
 
 MAP_INDEX_TEMPLATE: Final = "{{ task.map_label }}"
 """The default label of a mapped task's instances."""
@@ -89,20 +97,12 @@ class TaskView:
         """Ignore the text; the setter exists because Airflow assigns each rendered field."""
 
     def statement_text(self) -> str:
-        """Return the task as SQL text; empty if no SQL statement expresses the task.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """Return the task as SQL text; empty if no SQL statement expresses the task."""
         return ""
 
     @property
     def linked_table(self) -> str:
-        """The table whose page Airflow's task page links to; empty if the task has several tables.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """The table to whose page Airflow's task page links; empty if there are several."""
         return str(getattr(self, "table", ""))
 
     @property
@@ -126,18 +126,18 @@ class TaskView:
     def default_doc(cls, given: Mapping[str, Any]) -> str:
         """Return the documentation of a task with these arguments."""
         table = given.get("table")
-        named = f"`{table}`" if isinstance(table, str) else "the table"
+        place = f"`{table}`" if isinstance(table, str) else "the table"
         return (
-            f"{cls.does.format(table=named)} Returns {cls.returns}. Read more in `{_READ_MORE}` of"
+            f"{cls.does.format(table=place)} Returns {cls.returns}. Read more in `{_READ_MORE}` of"
             " airflow-provider-hiveacid."
         )
 
     @classmethod
     def partial(cls, **given: Any) -> OperatorPartial:  # noqa: ANN401 - any argument
         """Return the operator's `partial` for mapped tasks, with the default documentation."""
-        made: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
-        made.kwargs.setdefault("doc_md", cls.default_doc(made.kwargs))
-        return made
+        mapped: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
+        mapped.kwargs.setdefault("doc_md", cls.default_doc(mapped.kwargs))
+        return mapped
 
 
 def _is_given(task: object, name: str) -> bool:
@@ -151,6 +151,36 @@ def _is_given(task: object, name: str) -> bool:
 def _short(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(
-            f"{name}={one}" for name, one in value.items() if isinstance(one, str | int | None)
+            f"{name}={detail}"
+            for name, detail in value.items()
+            if isinstance(detail, str | int | None)
         )
     return " ".join(str(value).split())
+
+
+def with_short_traceback(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a method that Airflow calls: our errors lose their frames and their cause.
+
+    Our errors say what happened and what to do, so the frames below the operator help only
+    developers. They are logged at level DEBUG, and Airflow's log does not bury the sentence.
+
+    Example:
+        >>> @with_short_traceback
+        ... def execute():
+        ...     raise HiveAcidError("no table") from OSError("errno 2")
+        >>> try:
+        ...     execute()
+        ... except HiveAcidError as error:
+        ...     print(error.__cause__, error.__traceback__.tb_next.tb_next)
+        None None
+    """
+
+    @functools.wraps(method)
+    def short(*given: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return method(*given, **named)
+        except HiveAcidError as error:
+            _log.debug("%s", error, exc_info=True)
+            raise error.with_traceback(None) from None
+
+    return short

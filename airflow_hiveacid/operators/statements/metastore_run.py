@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
@@ -22,15 +23,9 @@ if TYPE_CHECKING:
 def run_in_metastore(
     hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
 ) -> JobResult:
-    """Execute a statement with metastore calls, and return the statement's result.
-
-    Raises:
-        HiveAcidError: as in `HiveAcidHook.run`.
-    """
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
-
+    """Execute a statement with metastore calls, and return the statement's result."""
     began_s = time.monotonic()
-    before = note.before()
+    state = note.before()
     outcome = hook.run(
         statement,
         terms=JobTerms(
@@ -38,13 +33,13 @@ def run_in_metastore(
             attempt=AttemptId.parse(order.attempt),
             lock_timeout_s=order.lock_timeout_s,
         ),
-        before=before,
+        before=state,
         on_begin=note.begin,
     )
     if outcome.has_changed:
         status = JobStatus.COMMITTED
     else:
-        status = JobStatus.NOTHING_TO_DO if before is None else JobStatus.ALREADY_DONE
+        status = JobStatus.NOTHING_TO_DO if state is None else JobStatus.ALREADY_DONE
     details: dict[str, JsonValue] = {}
     if statement.asks_only:
         rows = [dict(row) for row in outcome.rows]
@@ -63,8 +58,8 @@ def run_in_metastore(
 
 def what_came_of(result: JobResult) -> str:
     """Return a one-line summary of a metastore statement's result."""
-    named = f" {result.table}" if result.table else ""
+    target = f" {result.table}" if result.table else ""
     if "count" in result.details:
-        return f"{result.kind}{named}: {result.details['count']} rows"
+        return f"{result.kind}{target}: {result.details['count']} rows"
     parts = f", partitions {', '.join(result.partitions)}" if result.partitions else ""
-    return f"{result.kind}{named}: {result.status.value}{parts}"
+    return f"{result.kind}{target}: {result.status.value}{parts}"

@@ -123,13 +123,13 @@ class StatementNote:
         noted = None if self.store is None else self.store.get(_KEY.format(self.number))
         return noted if isinstance(noted, dict) else {}
 
-    def _write(self, what: dict[str, Any]) -> None:
-        from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
-
+    def _write(self, content: dict[str, Any]) -> None:
         if self.store is not None:
-            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            note = {"generation": self.order.generation, "digest": self._digest, "when": now}
-            self.store.set(_KEY.format(self.number), {**note, **what}, retention=NEVER_EXPIRE)
+            from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
+            time = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            note = {"generation": self.order.generation, "digest": self._digest, "when": time}
+            self.store.set(_KEY.format(self.number), {**note, **content}, retention=NEVER_EXPIRE)
 
     @property
     def _digest(self) -> str:

@@ -38,11 +38,7 @@ class Form:
     arguments: Mapping[str, Argument]
 
     def read(self, name: str, value: object, argument: str, nulls: Collection[str]) -> Any:  # noqa: ANN401 - any type
-        """Return the value of a rendered argument; see `one_of_several`.
-
-        Raises:
-            InputError: the value is invalid.
-        """
+        """Return the value of a rendered argument; see `read_statement`."""
         read = self.arguments[name].read
         if read is partition_values:
             read = bind(partition_values, nulls=nulls)
@@ -55,14 +51,11 @@ def check_parameters_early(
     """Check the parameters of a statement, except those that contain a template.
 
     Args:
-        early: the object that checks the task's arguments when the DAG is parsed.
+        early: the checks of the task.
         values: the statement's arguments.
         where: the name of the mapping that contains these arguments, for error messages; empty if
             no mapping contains them.
         others: the parameters of the whole task.
-
-    Raises:
-        ConfigurationError: a parameter is invalid or unused, or a marker has no parameter.
     """
     argument = f"{where}[{PARAMETERS!r}]" if where else PARAMETERS
     check_early(early, values.get(PARAMETERS, {}), texts_of(values), argument, others=others)
@@ -84,7 +77,7 @@ def check_names(form: Form, given: Collection[str], where: str) -> None:
             raise ConfigurationError(f"{where} lacks {name!r}")
 
 
-def one_of_several(
+def read_statement(
     form: Form,
     given: Mapping[str, Any],
     *,
@@ -97,13 +90,9 @@ def one_of_several(
     Args:
         form: the kind of statement.
         given: the statement's rendered arguments.
-        where: the name of the mapping that contains these arguments, for error messages; empty if
-            no mapping contains them.
+        where: as in `check_parameters_early`.
         nulls: the partition columns whose value in the DAG is a literal None.
         others: the parameters of the whole task.
-
-    Raises:
-        InputError: an argument is invalid.
     """
     check_names(form, given, where)
     values = {
@@ -117,6 +106,6 @@ def one_of_several(
     for name in own:
         if name in others:
             raise ConfigurationError(f"{argument}[{name!r}] is also a parameter of the whole task")
-    found, used = with_parameters(form.spec(**values), {**others, **own}, argument)
-    check_all_used(own, used, argument)
-    return found, used
+    spec, names = with_parameters(form.spec(**values), {**others, **own}, argument)
+    check_all_used(own, names, argument)
+    return spec, names

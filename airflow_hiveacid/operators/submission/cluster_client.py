@@ -41,27 +41,28 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
     seen: Callable[[Application], None] = lambda _: None,
     show_log: Callable[[Cluster[Any], Application], None] = lambda *_: None,
 ) -> ClusterRun[Any] | None:
-    """Return the client for a submission's cluster, or None if its address is unknown.
+    """Return the client for a submission's cluster, or None if its address is unknown."""
+    manager = _manager(target, arguments)
+    if manager is None:
+        return None
+    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
 
-    Raises:
-        ConfigurationError: the settings of the login are invalid.
-    """
+
+def _manager(target: SparkTarget, arguments: SparkArguments) -> Cluster[Any] | None:
     if target.is_kubernetes:
-        server = ApiServer(
+        return ApiServer(
             address=server_of(target.master),
             namespace=target.namespace,
             login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
             role=DRIVER if target.is_cluster else EXECUTOR,
         )
-        return ClusterRun(server, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
     if not target.resource_managers:
         return None
-    manager = ResourceManager(
+    return ResourceManager(
         addresses=target.resource_managers,
         auth=_yarn_login(arguments, target.realm),
         user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
     )
-    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:

@@ -26,8 +26,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json
@@ -67,11 +66,7 @@ class Done:
     result: str
 
     def parsed(self) -> JobResult:
-        """Return the job's result.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-        """
+        """Return the job's result."""
         return JobResult.parse(self.result)
 
 
@@ -99,11 +94,7 @@ class DriverNote:
 
     @classmethod
     def from_json(cls, data: object) -> DriverNote:
-        """Parse a note from the JSON values that `to_json` returned.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the note.
-        """
+        """Parse a note from the JSON values that `to_json` returned."""
         return from_json(cls, data, reader=Side.OPERATOR)
 
 
@@ -137,17 +128,19 @@ class Woken:
             ContractVersionError: a different release of the provider wrote the note.
             JobFailedError: the event has an unknown form.
         """
-        ends = {one.value: one for one in End}
+        ends = {member.value: member for member in End}
         match event:
             case {"note": note, "end": str(end), "error": error} if end in ends:
-                known = DriverNote.from_json(note)
+                driver_note = DriverNote.from_json(note)
             case _:
                 raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
         match error:
             case {"type": str(kind), "message": str(message)}:
-                return cls(note=known, end=ends[end], error=JobError(type=kind, message=message))
+                return cls(
+                    note=driver_note, end=ends[end], error=JobError(type=kind, message=message)
+                )
             case _:
-                return cls(note=known, end=ends[end])
+                return cls(note=driver_note, end=ends[end])
 
     def failure(self) -> HiveAcidError | AirflowTaskTimeout | None:
         """Return the exception that the wait for the driver ended with, or None to ask the cluster.
@@ -181,14 +174,9 @@ class Progress:
         self.until_s = None if limit is None else time.time() + limit.total_seconds()
 
     def resume(self, event: Mapping[str, Any]) -> None:
-        """Continue the try of a task that its trigger has woken.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the event.
-            JobFailedError: the event has an unknown form.
-        """
+        """Continue the try of a task that its trigger has woken."""
         woken = Woken.of(event)
-        self.done = [(one, one.parsed()) for one in woken.note.done]
+        self.done = [(entry, entry.parsed()) for entry in woken.note.done]
         self.until_s, self._woken = woken.note.until_s, woken
 
     @property
@@ -217,8 +205,8 @@ class Progress:
             since_s=time.time(),
             until_s=self.until_s,
             done=tuple(
-                Done(generation=one.generation, on_rerun=one.on_rerun, result=result.dump())
-                for one, result in self.done
+                Done(generation=entry.generation, on_rerun=entry.on_rerun, result=result.dump())
+                for entry, result in self.done
             ),
         )
 

@@ -33,8 +33,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
-from airflow_hiveacid.operators.submission.checks.java_check import find_java, is_sparks_own
+from airflow_hiveacid.operators.submission.checks.java_check import is_sparks_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,15 +80,15 @@ def driver_jvm(submission: Submission) -> Iterator[None]:
         yield
         return
     options, archive = _options(submission)
-    before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = " ".join(filter(None, [shlex.join(options), before]))
+    old_options = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = " ".join(filter(None, [shlex.join(options), old_options]))
     try:
         yield
         archive.keep()
     finally:
         os.environ.pop(_VARIABLE, None)
-        if before is not None:
-            os.environ[_VARIABLE] = before
+        if old_options is not None:
+            os.environ[_VARIABLE] = old_options
         archive.discard()
 
 
@@ -148,8 +149,8 @@ class _WorkerSpark:
             return True
         entries = filter(None, self.class_path.split(os.pathsep))
         on_class_path = (Path(entry).glob("log4j2*") for entry in entries)
-        found = chain(self.files("log4j*"), *on_class_path)
-        return any(file.suffix != ".template" for file in found)
+        log_files = chain(self.files("log4j*"), *on_class_path)
+        return any(file.suffix != ".template" for file in log_files)
 
     def files(self, pattern: str) -> list[Path]:
         """Return the files in Spark's settings directory whose names match `pattern`."""
@@ -182,7 +183,6 @@ class _ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options."""
         if self.scratch is not None:
             return (f"-XX:ArchiveClassesAtExit={self.scratch}", "-Xlog:cds*=off")
         return () if self.path is None else (f"-XX:SharedArchiveFile={self.path}",)
@@ -256,8 +256,8 @@ def _spark_home(binary: str, environment: Mapping[str, str]) -> Path | None:
         return None
     places = [Path(environment["SPARK_HOME"])] if environment.get("SPARK_HOME") else []
     # In Spark's distribution, the script is bin/spark-submit; pip puts a copy beside Python.
-    above = Path(script).resolve().parents[1]
-    places += [above, *above.glob("lib/python3*/site-packages/pyspark")]
+    root = Path(script).resolve().parents[1]
+    places += [root, *root.glob("lib/python3*/site-packages/pyspark")]
     return next((place for place in places if (place / "jars").is_dir()), None)
 
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
-from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
-from airflow_hiveacid.operators.submission.log_line import log_line
+from airflow_hiveacid.operators.submission.clusters.log_tail import (
+    LAST_LINES,
+    LOGIN_IN_URL,
+    log_line,
+)
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 if TYPE_CHECKING:
@@ -110,12 +113,7 @@ class DriverLog:
 
 
 def log_last_lines(lines: Sequence[str], name: str = "") -> None:
-    """Log lines as a group that Airflow's log page can fold.
-
-    Args:
-        lines: the last lines of the log.
-        name: the name of the log file, if there are several.
-    """
+    """Log the last lines of a log, or of its file `name`, as a group that Airflow can fold."""
     title = f"Spark driver's last lines{f' ({name})' if name else ''}"
     for line in (f"::group::{title}", *lines, "::endgroup::"):
         log_line(log, line)

@@ -52,11 +52,11 @@ class DriverPages:
             ConfigurationError: a URL is not http or https, or contains an unknown field, a login or
                 a secret. The message does not show the URL.
         """
-        found = {name: str(extra.get(name) or "").strip() for name in PAGE_EXTRAS}
-        for name, url in found.items():
+        urls = {name: str(extra.get(name) or "").strip() for name in PAGE_EXTRAS}
+        for name, url in urls.items():
             if url and (fault := _fault(name, url)):
                 raise ConfigurationError(f"connection {conn_id!r}, extra {name!r}: {fault}")
-        return cls(application_url=found[_APPLICATION], history_url=found[_HISTORY].rstrip("/"))
+        return cls(application_url=urls[_APPLICATION], history_url=urls[_HISTORY].rstrip("/"))
 
     def application(self, **known: str) -> str:
         """Return the URL of an application's page, or an empty text if a field is not known."""

@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 
 def mask_secrets(*given: object) -> None:
     """Make Airflow hide the secrets in these settings or environment variables."""
-    for one in given:
-        if isinstance(one, Mapping):  # a wrong type is an error that the task reports
-            for _, secret in _secrets(one):
+    for settings in given:
+        if isinstance(settings, Mapping):  # a wrong type is an error that the task reports
+            for _, secret in _secrets(settings):
                 # Airflow hides a secret with several lines only if one message has all of them.
                 mask_secret(keep_secret(secret))
 

@@ -12,7 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
-from airflow.sdk.listener import get_listener_manager
+
+from airflow_hiveacid.airflow_names import get_listener_manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,6 @@ class _Handover:
 
     @hookimpl
     def before_stopping(self, component: object) -> None:  # noqa: ARG002 - Airflow's signature
-        """Ask Airflow for the state of the task that has deferred."""
         if self._deferral is None:
             return
         (ti, kill), self._deferral = self._deferral, None

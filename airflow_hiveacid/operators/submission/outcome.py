@@ -11,8 +11,7 @@ import re
 import signal
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from airflow.sdk.exceptions import AirflowException
-
+from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.format.printable import printable
@@ -86,7 +85,7 @@ def _raise_without_result(
     # The text of an AirflowException has only the command and its last output. The log has both.
     elif failure is not None and not isinstance(failure, AirflowException):
         message += f": {failure}"
-    reasons = [found[1] for line in said if (found := _REASON.search(line))]
+    reasons = [match[1] for line in said if (match := _REASON.search(line))]
     if reasons:
         reason = beginning_of(printable(reasons[-1]), _LONGEST_REASON).rstrip(".")
         message += f", but wrote: {reason}"
@@ -100,7 +99,6 @@ def _raise_without_result(
 
 
 def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
-    """Return a text about the failure's likely reason, with a remedy."""
     if exit_code in _KILLED:
         return (
             ". The driver was killed by SIGKILL: if the worker ran out of memory, give it more, or"
@@ -121,7 +119,6 @@ def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
 
 
 def _program_hint(job: ProgramSpec, exit_code: int | None) -> str:
-    """Return a text for the error message about the likely mistake in a user's program."""
     if not job.digest and "://" not in job.application:
         return f". There is no file {job.application} here; give a path that exists on every worker"
     return "" if exit_code else f". Does {job.application} end with acid.run(its function)?"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES
-from airflow_hiveacid.operators.submission.log_line import log_line
+from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, log_line
 
 if TYPE_CHECKING:
     import subprocess
@@ -78,11 +77,11 @@ def make_hook(arguments: SparkArguments) -> SparkSubmitHook:
     if getattr(hooks, "kube_client", None) is None:
         hooks.kube_client = _Unused()  # type: ignore[attr-defined]  # or imported
     # Otherwise every user could read the file to which the hook writes the connection's keytab.
-    before = os.umask(0o077)
+    old_mask = os.umask(0o077)
     try:
         return _Hook(**arguments.as_keywords())
     finally:
-        os.umask(before)
+        os.umask(old_mask)
 
 
 def login_of(hook: SparkSubmitHook) -> tuple[str | None, str | None]:
@@ -138,9 +137,6 @@ def check_pod_tracking(hook: SparkSubmitHook) -> None:
     """Check the user's argument `track_driver_via_k8s_api`, as the provider's operator does.
 
     The operator makes this check only in its `execute`, which also submits the job.
-
-    Raises:
-        ValueError: the argument is not allowed for this Spark master or deploy mode.
     """
     hook._validate_track_driver_via_k8s_api_config()  # noqa: SLF001 - as the docstring says
 

@@ -121,11 +121,7 @@ class ResultFile:
         write_bytes(fs, path, b"{}")
 
     def remove(self) -> None:
-        """Remove the submission's directory, and the file of its follower.
-
-        Raises:
-            StorageError: one of them cannot be removed.
-        """
+        """Remove the submission's directory, and the file of its follower."""
         # As in `read`, DAG parsing must not import Arrow.
         from airflow_hiveacid.storage.stores.filesystem import delete_file  # noqa: PLC0415 - as above
         from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
@@ -134,11 +130,7 @@ class ResultFile:
         delete_file(*open_location(self.follower_uri))
 
     def remove_uploads(self) -> None:
-        """Remove the files that were uploaded for the driver, if there are any.
-
-        Raises:
-            StorageError: the files cannot be removed.
-        """
+        """Remove the files that were uploaded for the driver, if there are any."""
         _remove(self.uploads)
 
     @property

@@ -25,8 +25,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from airflow.sdk import conf
-
+from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,10 +72,10 @@ def _was_cleared(delivered: Mapping[str, Any], context: Context) -> bool:
 
 def note_delivered(context: Context, generation: int) -> None:
     """Record in the state store that the result of this generation has reached Airflow."""
-    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
-
     store = context.get("task_state_store")
     if store is not None:
+        from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
         value: dict[str, JsonValue] = {
             "generation": generation,
             "max_tries": context["ti"].max_tries,
@@ -120,11 +119,11 @@ def _kept_installation(context: Context) -> str:
 
     The name is empty if the task has no state store.
     """
-    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
-
     store = context.get("task_state_store")
     if store is None:
         return ""  # without a state store, a later try could not find this name
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
     noted: Any = store.get(INSTALLATION_KEY)
     if isinstance(noted, dict):
         return str(noted.get("name", ""))

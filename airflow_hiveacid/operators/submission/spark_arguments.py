@@ -63,4 +63,4 @@ class SparkArguments:
 
     def as_keywords(self) -> dict[str, Any]:
         """Return the keyword arguments with which the hook is created."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {argument.name: getattr(self, argument.name) for argument in fields(self)}

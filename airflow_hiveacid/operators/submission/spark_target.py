@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_hiveacid.airflow_names import AirflowNotFoundException
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
 from airflow_hiveacid.metastore.process_user import user_path
@@ -202,9 +202,6 @@ def _check_extra(conn_id: str, extra: Mapping[str, object]) -> None:
     """Refuse an extra that is probably misspelt, and warn about others that nothing reads.
 
     Other programs may read further extras of a connection to Spark.
-
-    Raises:
-        ConfigurationError: an extra is almost the name of one that is read.
     """
     for name in extra:
         if name in _EXTRAS:
@@ -250,9 +247,9 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
             f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"
             " spark_bin_dir of section [hiveacid])"
         )
-    before = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = f"{directory}{os.pathsep}{before}"
+    old_path = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = f"{directory}{os.pathsep}{old_path}"
     try:
         yield
     finally:
-        os.environ["PATH"] = before
+        os.environ["PATH"] = old_path

@@ -101,8 +101,8 @@ class Submission:
     def environment(self) -> dict[str, str]:
         """The environment variables with which the Spark provider starts `spark-submit`."""
         # On Kubernetes, the provider sends `env_vars` only to the driver's pod.
-        given = {} if self.target.is_kubernetes else self.arguments.env_vars or {}
-        return {**os.environ, **{name: str(value) for name, value in given.items()}}
+        variables = {} if self.target.is_kubernetes else self.arguments.env_vars or {}
+        return {**os.environ, **{name: str(value) for name, value in variables.items()}}
 
     @property
     def may_change_user(self) -> bool:

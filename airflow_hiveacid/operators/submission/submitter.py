@@ -25,8 +25,8 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
-from airflow.sdk.exceptions import AirflowException
 
+from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ClusterError,
@@ -36,10 +36,10 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     StorageError,
 )
+from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.checks.java_check import find_java
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
@@ -92,11 +92,8 @@ class Submitter:
     """Submits, follows and stops one job; on YARN, needs the resource manager's address.
 
     Args:
-        target: the Spark master.
-        attempt: the ID of this submission.
         arguments: the user's arguments, with the login of `spark-submit`.
         bounds: the longest waits for the cluster.
-        store: the task's state store, if there is one.
         is_durable: whether a retry resumes a submission instead of repeating it.
         is_killed: returns true if the task is killed. The flag belongs to the task, because a task
             may be killed before its first job or between two jobs.
@@ -147,11 +144,8 @@ class Submitter:
     ) -> Exception | None:
         """Submit a job or resume its driver, wait for the end, and return the exception, if any.
 
-        Args:
-            submission: the job.
-            context: the running task, for OpenLineage.
-            resume: a function that calls `submit` and `follow`, or only follows an earlier try's
-                driver. The function `resume` is called only if we follow the target's drivers.
+        `resume` calls `submit` and `follow`, or only follows an earlier try's driver. It is called
+        only if we follow the target's drivers. The context is for OpenLineage.
 
         Raises:
             ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
@@ -217,17 +211,13 @@ class Submitter:
         return self._failure_of(work)
 
     def _failure_of(self, work: Callable[[], None]) -> Exception | None:
-        """Call `work`, and return the submission's exception or None.
-
-        Raises:
-            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
-        """
+        """Call `work`, and return the submission's exception or None."""
         try:
             work()
         except (FileNotFoundError, PermissionError) as exc:
-            found = "executable" if isinstance(exc, PermissionError) else "on PATH"
+            requirement = "executable" if isinstance(exc, PermissionError) else "on PATH"
             raise ConfigurationError(
-                f"cannot run {exc.filename}: it is not {found}. Set spark_bin_dir (operator"
+                f"cannot run {exc.filename}: it is not {requirement}. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from None
@@ -260,12 +250,12 @@ class Submitter:
             self._asked_cluster.answer_for(pod_id, self._tag)
             self._look_at(pod_id)
             return pod_id
-        if not (found := provider_names.yarn_application_id(hook)):
+        if not (application_id := provider_names.yarn_application_id(hook)):
             raise RuntimeError("No YARN application id found after spark-submit completed.")
-        log.info("YARN application submitted: %s", found)
-        self._asked_cluster.answer_for(found, self._tag)
-        self._show_driver(found)
-        return found
+        log.info("YARN application submitted: %s", application_id)
+        self._asked_cluster.answer_for(application_id, self._tag)
+        self._show_driver(application_id)
+        return application_id
 
     def status(self, driver_id: str) -> str:
         """Return the state of an earlier try's driver: in the cluster's words, or one of `ENDED`.
@@ -273,33 +263,28 @@ class Submitter:
         If the cluster has forgotten the application, the caller submits the job again. The new
         driver checks the table's ledger and the metastore to find out whether the earlier driver
         committed.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
-            InterruptedError: the task is killed.
         """
         cluster = self._asked_cluster
         self._show_driver(driver_id)
-        found = cluster.status(driver_id)
-        if found is not None:
-            self._show_seen(found)
-        if found is not None and found.is_ending:
+        application = cluster.status(driver_id)
+        if application is not None:
+            self._show_seen(application)
+        if application is not None and application.is_ending:
             # The application is being killed, for example after a time-out. Do not resume an
             # application that is being killed, because this try would fail, too.
-            log.info("%s is being killed; waiting until it has ended", found.display_name)
-            found = cluster.follow(driver_id)
-        if found is None:
+            log.info("%s is being killed; waiting until it has ended", application.display_name)
+            application = cluster.follow(driver_id)
+        if application is None:
             log.warning(
                 "%s has forgotten %s; a new driver will check whether it committed",
                 cluster.manager.name,
                 driver_id,
             )
             return "FORGOTTEN"
-        if found.has_ended:
-            self._ended = found
-            return SUCCEEDED if found.has_succeeded else "FAILED"
-        return str(found.state)
+        if application.has_ended:
+            self._ended = application
+            return SUCCEEDED if application.has_succeeded else "FAILED"
+        return str(application.state)
 
     def follow(self, driver_id: str) -> None:
         """Wait until the driver has ended.
@@ -316,15 +301,16 @@ class Submitter:
         try:
             if self._spec is not None:
                 self._result_file(self._spec).note_follower()
-            found = cluster.follow(driver_id)
+            application = cluster.follow(driver_id)
         finally:
             self._after_submit()
-        self._ended = found
-        if found is None:
+        self._ended = application
+        if application is None:
             raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
-        if not found.has_succeeded:
+        if not application.has_succeeded:
             raise RuntimeError(
-                f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
+                f"{application.id} ended as {application.state}, {application.final_status}:"
+                f" {application.diagnostics}"
             )
 
     def collect(self, spec: JobSpec, failure: Exception | None) -> JobResult | None:
@@ -447,9 +433,9 @@ class Submitter:
         attempt = notes.attempt_without(_ID_KEY)
         if self._cluster is None or attempt is None:
             return
-        if (found := self._cluster.submitted(tag_of(attempt))) is not None:
-            log.info("%s was submitted by a worker that has died", found)
-            notes.store.set(_ID_KEY, found)
+        if (application_id := self._cluster.submitted(tag_of(attempt))) is not None:
+            log.info("%s was submitted by a worker that has died", application_id)
+            notes.store.set(_ID_KEY, application_id)
 
     # ---- a killed task ---------------------------------------------------------------------------
 
@@ -465,8 +451,7 @@ class Submitter:
         stop_submit(self.process)
         if self._cluster is not None:
             return self._cluster.begin_end()
-        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
-        return end_by_command(known)
+        return end_by_command(self._printed_id)
 
     def finish_end(self, end: threading.Thread | None, wait_s: float) -> None:
         """Wait for the thread of `begin_end`; if there is none, kill the driver here."""
@@ -534,8 +519,8 @@ class Submitter:
         if not self._target.is_kubernetes or self._target.pages == DriverPages():
             return
         try:
-            if (found := self._asked_cluster.manager.report(driver_id)) is not None:
-                self._show_seen(found)
+            if (application := self._asked_cluster.manager.report(driver_id)) is not None:
+                self._show_seen(application)
         except (ClusterUnavailableError, ClusterRefusedError) as error:
             log.warning("cannot link to the driver's pages: %s", error)
 
@@ -559,11 +544,12 @@ class Submitter:
 
     def _show_log_command(self, failure: Exception | None) -> None:
         """Log how to read the log of an application about which YARN cannot be asked."""
-        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
         if isinstance(failure, ApplicationForgottenError):
             log_command(yarn_log_command(failure.application), "YARN has forgotten the driver")
-        elif self._cluster is None and known:
-            log_command(yarn_log_command(known), "the resource manager's address is unknown")
+        elif self._cluster is None and (application_id := self._printed_id):
+            log_command(
+                yarn_log_command(application_id), "the resource manager's address is unknown"
+            )
 
     def _after_submit(self) -> None:
         if self._hook is not None:
@@ -577,6 +563,11 @@ class Submitter:
             self._cluster.forget_succeeded()
         except (ClusterUnavailableError, ClusterRefusedError) as error:
             log.warning("%s", error)
+
+    @property
+    def _printed_id(self) -> str | None:
+        """The ID of the YARN application that `spark-submit` has printed."""
+        return None if self._hook is None else provider_names.yarn_application_id(self._hook)
 
     @property
     def _overdue(self) -> ApplicationNotStartedError | None:
@@ -602,8 +593,8 @@ def _notes_in(store: StateStore) -> Resumable:
 
 
 def _noted_id(notes: Resumable) -> str | None:
-    known = notes.store.get(_ID_KEY)
-    return str(known) if known else None
+    driver_id = notes.store.get(_ID_KEY)
+    return str(driver_id) if driver_id else None
 
 
 def _with_lineage(submission: Submission, context: Context) -> SparkArguments:

@@ -3,8 +3,8 @@
 Input is a `DriverNote` and the arguments of `client_arguments`. Output is one event, which
 `deferral.Woken` parses. The trigger waits by the rules of `ClusterRun.following`, which also apply
 on a worker. If a user clears or marks the deferred task, `on_kill` aborts the driver's transactions
-and kills the driver. Requests run in the threads of `triggers.poll_threads`. The module is not in
-`triggers`, because modules there must not import operators.
+and kills the driver. Requests run in the threads of `watch.poll_threads`. The module is not in
+`watch`, because modules there must not import operators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, t
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-from airflow_hiveacid.triggers.poll_threads import in_thread_of
+from airflow_hiveacid.watch.poll_threads import in_thread_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -188,12 +188,6 @@ class ApplicationTrigger(BaseTrigger):
         run.begin_end().join()
 
     def _cluster_run(self, show_log: _ShowLog = _show_nothing) -> ClusterRun[Any]:
-        """Look up the Spark connection, and return a client for the connection's cluster.
-
-        Raises:
-            ConfigurationError: the connection is missing, or its cluster is unknown in the
-                triggerer.
-        """
         # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above

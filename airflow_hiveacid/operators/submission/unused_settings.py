@@ -61,11 +61,11 @@ def check_settings(
     has_queue = target.has_queue or bool(properties.get(YARN_QUEUE))
     for text in unused_settings(replace(target, has_queue=has_queue), given, worker_queue):
         log.warning("%s", text)
-    used = {_MASTER: target.master, DEPLOY_MODE: target.deploy_mode}
-    for name, value in used.items():
-        if (other := str((given.conf or {}).get(name) or value)) != value:
+    settings = {_MASTER: target.master, DEPLOY_MODE: target.deploy_mode}
+    for name, value in settings.items():
+        if (conf_value := str((given.conf or {}).get(name) or value)) != value:
             raise ConfigurationError(
-                f"conf[{name!r}] is {other!r}, but the job is submitted with {value!r}, from"
+                f"conf[{name!r}] is {conf_value!r}, but the job is submitted with {value!r}, from"
                 f" connection {target.conn_id!r} or the argument deploy_mode; remove it from conf"
             )
     master = properties.get(_MASTER, target.master)
@@ -99,13 +99,13 @@ def unused_settings(
     target: SparkTarget, given: SparkArguments, worker_queue: str | None = None
 ) -> list[str]:
     """Return a text for each argument that this master ignores."""
-    found = [f"{name} has no effect: {why}" for name, why in _unused(target, given)]
+    texts = [f"{name} has no effect: {why}" for name, why in _unused(target, given)]
     if worker_queue and target.is_yarn and not (given.yarn_queue or target.has_queue):
-        found.append(
+        texts.append(
             f"queue={worker_queue!r} is a queue of Airflow's workers, and the job runs in YARN's"
             " default queue; for a queue of YARN, set yarn_queue"
         )
-    return found
+    return texts
 
 
 def _unused(target: SparkTarget, given: SparkArguments) -> Iterator[tuple[str, str]]:
@@ -129,5 +129,5 @@ def _properties_in(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}  # spark-submit reports a missing file
-    found = map(_PROPERTY.fullmatch, map(str.strip, lines))
-    return {one[1]: one[2] for one in found if one}
+    matches = map(_PROPERTY.fullmatch, map(str.strip, lines))
+    return {match[1]: match[2] for match in matches if match}

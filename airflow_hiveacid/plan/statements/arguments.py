@@ -62,32 +62,19 @@ _LATER_SOURCE: Final = {
 
 
 def check_source_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of a source, and the values without templates.
-
-    Raises:
-        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
-            have exactly one source of rows.
-    """
+    """Check the keys of a source, and the values without templates."""
     early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
 
 
 def check_clauses_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of WHEN clauses, and the values without templates.
-
-    Raises:
-        ConfigurationError: see `merge_clause`.
-    """
+    """Check the keys of WHEN clauses, and the values without templates."""
     if isinstance(value, list | tuple):
         value = [_settled_part(MergeClause, clause, _later_clause(clause)) for clause in value]
     early.check(merge_clauses, clauses=value)
 
 
 def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[str]) -> None:
-    """Check the values of a static partition that contain no templates.
-
-    Raises:
-        ConfigurationError: see `partition_values`.
-    """
+    """Check the values of a static partition that contain no templates."""
     if isinstance(value, Mapping):
         value = {column: entry for column, entry in value.items() if is_settled(entry)}
     early.check(bind(partition_values, nulls=nulls), partition=value)
@@ -97,86 +84,67 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
     """Convert a mapping to a `SourceSpec`; its keys are the fields of the spec.
 
     Beside `table`, one of the keys `version`, `timestamp` and `tag` may select the version to read.
-
-    Raises:
-        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
-            have exactly one source of rows.
-        InvalidNameError: the table's name is not of the form `db.table`.
     """
     _check_no_parameters(value, argument)
     _check_no_none(value, argument)
-    given = known_keys(SourceSpec, _with_versions(value, argument), argument)
+    entries = known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
-        if given.get(key) is not None:
-            text(given[key], f"{argument}[{key!r}]")
-    check_location(given.get("location"), f"{argument}['location']")
-    if given.get("table") is not None:
-        table_name(given["table"], f"{argument}['table']")
-    if "columns" in given:
-        given["columns"] = names(given["columns"], f"{argument}['columns']")
-    if "options" in given:
-        given["options"] = _options(given["options"], f"{argument}['options']")
-    if given.get("values") is not None:
-        given["values"] = _rows(given["values"], f"{argument}['values']")
-    if given.get("tables") is not None:
-        given["tables"] = _tables(given["tables"], f"{argument}['tables']")
-    spec = SourceSpec(**given)
+        if entries.get(key) is not None:
+            text(entries[key], f"{argument}[{key!r}]")
+    check_location(entries.get("location"), f"{argument}['location']")
+    if entries.get("table") is not None:
+        table_name(entries["table"], f"{argument}['table']")
+    if "columns" in entries:
+        entries["columns"] = names(entries["columns"], f"{argument}['columns']")
+    if "options" in entries:
+        entries["options"] = _options(entries["options"], f"{argument}['options']")
+    if entries.get("values") is not None:
+        entries["values"] = _rows(entries["values"], f"{argument}['values']")
+    if entries.get("tables") is not None:
+        entries["tables"] = _tables(entries["tables"], f"{argument}['tables']")
+    spec = SourceSpec(**entries)
     check_source(spec)
     return spec
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
-    """Return the key columns, by which a MERGE matches source rows with target rows.
-
-    Raises:
-        ConfigurationError: the value is not a list of names, or is empty.
-    """
-    found = names(value, argument)
-    if not found:
+    """Return the key columns, by which a MERGE matches source rows with target rows."""
+    keys = names(value, argument)
+    if not keys:
         raise ConfigurationError(f"{argument} is empty; list the columns that identify a row")
-    return found
+    return keys
 
 
 def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
-    """Return the WHEN clauses in the given order.
-
-    Raises:
-        ConfigurationError: the value is not a list of mappings; it is empty; or no row can reach
-            one of its clauses. See also `merge_clause`.
-    """
+    """Return the WHEN clauses in the given order; a row must be able to reach each of them."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
     if not value:
         raise ConfigurationError(f"{argument} is empty; give at least one WHEN")
-    found = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
-    if (at := unreachable_clause(found)) is not None:
+    clauses = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
+    if (index := unreachable_clause(clauses)) is not None:
         raise ConfigurationError(
-            f"{argument}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=at + 1)}"
+            f"{argument}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
-    return found
+    return clauses
 
 
 def merge_clause(value: object, argument: str) -> MergeClause:
-    """Convert a mapping to a `MergeClause`; its keys are the fields of the clause.
-
-    Raises:
-        ConfigurationError: a key is unknown or missing, a value has the wrong type, or the WHEN
-            does not allow the action.
-    """
-    given = known_keys(MergeClause, value, argument)
-    _check_no_none(given, argument)
+    """Convert a mapping to a `MergeClause`; its keys are the fields of the clause."""
+    entries = known_keys(MergeClause, value, argument)
+    _check_no_none(entries, argument)
     for key in ("when", "action"):
-        if key not in given:
+        if key not in entries:
             raise ConfigurationError(f"{argument} lacks {key!r}")
-    given["when"] = choice(MergeWhen, given["when"], f"{argument}['when']")
-    given["action"] = choice(MergeAction, given["action"], f"{argument}['action']")
-    if "condition" in given:
-        given["condition"] = condition(given["condition"], f"{argument}['condition']")
-    if "set" in given:
-        given["set"] = assignments(given["set"], f"{argument}['set']")
-    if given.get("values") is not None:
-        given["values"] = _expressions(given["values"], f"{argument}['values']")
-    clause = MergeClause(**given)
+    entries["when"] = choice(MergeWhen, entries["when"], f"{argument}['when']")
+    entries["action"] = choice(MergeAction, entries["action"], f"{argument}['action']")
+    if "condition" in entries:
+        entries["condition"] = condition(entries["condition"], f"{argument}['condition']")
+    if "set" in entries:
+        entries["set"] = assignments(entries["set"], f"{argument}['set']")
+    if entries.get("values") is not None:
+        entries["values"] = _expressions(entries["values"], f"{argument}['values']")
+    clause = MergeClause(**entries)
     if (problem := clause_problem(clause)) is not None:
         raise ConfigurationError(f"{argument}: {problem}")
     return clause
@@ -184,8 +152,8 @@ def merge_clause(value: object, argument: str) -> MergeClause:
 
 def null_columns(value: object) -> frozenset[str]:
     """Return the partition columns that the DAG file sets to None."""
-    given = value if isinstance(value, Mapping) else {}
-    return frozenset(str(column) for column, entry in given.items() if entry is None)
+    values = value if isinstance(value, Mapping) else {}
+    return frozenset(str(column) for column, entry in values.items() if entry is None)
 
 
 def partition_values(
@@ -193,15 +161,9 @@ def partition_values(
 ) -> dict[str, str | None]:
     """Return the values of partition columns as strings.
 
-    Args:
-        value: the argument's value.
-        argument: the argument's name.
-        nulls: the columns that the DAG file sets to None. In any other column, None comes from a
-            template or a different task, and is an error.
-
-    Raises:
-        ConfigurationError: `value` is not a mapping, or an entry is neither a string nor a whole
-            number. Hive's name for the partition of NULL is refused, too.
+    `nulls` are the columns that the DAG file sets to None. In any other column, None comes from a
+    template or a different task, and is an error. Hive's name for the partition of NULL is refused,
+    too.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -212,38 +174,36 @@ def partition_values(
             f"{argument} must map partition columns to values, such as {{'month': 1}}, found"
             f" {value!r}; omit it if the rows contain their partition values"
         )
-    found: dict[str, str | None] = {}
-    for column, given in value.items():
+    texts: dict[str, str | None] = {}
+    for column, entry in value.items():
         name = text(column, argument)
-        if given is None and name in nulls:
-            found[name] = None
+        if entry is None and name in nulls:
+            texts[name] = None
             continue
-        is_number = isinstance(given, int) and not isinstance(given, bool)
-        is_text = isinstance(given, str) and given.strip() and given != NULL_PARTITION
+        is_number = isinstance(entry, int) and not isinstance(entry, bool)
+        is_text = isinstance(entry, str) and entry.strip() and entry != NULL_PARTITION
         if not (is_number or is_text):
             raise ConfigurationError(
                 f"{argument}[{name!r}] must be a non-blank string or a whole number, found"
-                f" {given!r}"
+                f" {entry!r}"
             )
-        found[name] = str(given)
-    return found
+        texts[name] = str(entry)
+    return texts
 
 
 def truncated_partition(value: object, argument: str = "partition") -> dict[str, str | None]:
     """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
 
-    Raises:
-        ConfigurationError: as for `partition_values`, or the argument is given but empty. None is
-            always an error: see `check_truncate`.
+    An empty mapping and None are errors: see `check_truncate`.
     """
     if isinstance(value, LeftOut):
         return {}
-    found = partition_values(value, argument)
-    if not found:
+    values = partition_values(value, argument)
+    if not values:
         raise ConfigurationError(
             f"{argument} is empty; name a partition column, or omit it to truncate every partition"
         )
-    return found
+    return values
 
 
 def _check_no_parameters(value: object, argument: str) -> None:
@@ -255,8 +215,8 @@ def _check_no_parameters(value: object, argument: str) -> None:
 
 def _check_no_none(value: object, argument: str) -> None:
     """Raise an error for None: a template may give it by mistake, such as for a version."""
-    for name, one in value.items() if isinstance(value, Mapping) else ():
-        if one is None:
+    for name, entry in value.items() if isinstance(value, Mapping) else ():
+        if entry is None:
             raise ConfigurationError(f"{argument}[{name!r}] is None; give a value, or remove it")
 
 
@@ -289,17 +249,17 @@ def _with_versions(value: object, argument: str) -> object:
     """Return a copy of a source mapping with the version of `table` moved into `versions`."""
     if not isinstance(value, Mapping):
         return value
-    asked = {key: value[key] for key in _AS_OF if key in value}
-    rest = {key: one for key, one in value.items() if key not in _AS_OF}
+    selection = {key: value[key] for key in _AS_OF if key in value}
+    rest = {key: entry for key, entry in value.items() if key not in _AS_OF}
     if rest.get("versions") is not None:
         rest["versions"] = _versions(rest["versions"], f"{argument}['versions']")
-    if asked:
+    if selection:
         if rest.get("table") is None or rest.get("versions"):
             raise ConfigurationError(
-                f"{argument}: {' and '.join(asked)} set the version of 'table'; for 'tables', give"
-                " 'versions' by view"
+                f"{argument}: {' and '.join(selection)} set the version of 'table'; for 'tables',"
+                " give 'versions' by view"
             )
-        rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**asked).text()}
+        rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**selection).text()}
     return rest
 
 
@@ -334,19 +294,19 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
     """
     if not isinstance(value, Mapping):
         return value
-    known = {*_AS_OF, *(f.name for f in fields(cls))}
+    keys = {*_AS_OF, *(f.name for f in fields(cls))}
     return {
         key: entry if is_settled(entry) else stand_ins.get(key)
         for key, entry in value.items()
-        if is_settled(entry) or key in stand_ins or key not in known
+        if is_settled(entry) or key in stand_ins or key not in keys
     }
 
 
 def _later_clause(clause: object) -> Mapping[str, object]:
     """Return placeholders with which a clause is valid if its parts without templates are valid."""
-    given = clause if isinstance(clause, Mapping) else {}
-    when, action = str(given.get("when")).lower(), str(given.get("action")).lower()
-    changes = "update" if "set" in given else "delete"
+    parts = clause if isinstance(clause, Mapping) else {}
+    when, action = str(parts.get("when")).lower(), str(parts.get("action")).lower()
+    changes = "update" if "set" in parts else "delete"
     return {
         "when": "not_matched" if action == "insert" else "matched",
         "action": "insert" if when == "not_matched" else changes,

@@ -40,12 +40,7 @@ if TYPE_CHECKING:
 
 
 def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple[str, ...] | None:
-    """Return the columns of a source, or None if only Spark can find them.
-
-    Args:
-        source: the source.
-        tables: its tables by view name.
-    """
+    """Return the columns of a source, with its tables by view; None if only Spark finds them."""
     if source.query:
         return None
     if source.table is not None:
@@ -65,14 +60,7 @@ def check_columns(
 ) -> None:
     """Raise an error if a statement uses a column that its table does not have or cannot change.
 
-    Args:
-        table: the statement's table, without its constraints.
-        spec: the statement.
-        columns: the columns of its source; None if they are unknown.
-
-    Raises:
-        UnknownColumnError, ColumnUpdateError, ConfigurationError: see `resolve_insert`,
-            `resolve_merge`, `resolve_update`, `check_truncate` and `check_load`.
+    `columns` are those of the statement's source; None if they are unknown.
     """
     match spec:
         case InsertSpec():
@@ -97,12 +85,7 @@ def check_columns(
 
 
 def check_load(table: TableInfo, spec: LoadSpec) -> None:
-    """Raise an error unless a LOAD DATA specifies exactly one partition of an unbucketed table.
-
-    Raises:
-        ConfigurationError: the table is bucketed, or a partition column has no value.
-        UnknownColumnError: the partition clause has a column that is not a partition column.
-    """
+    """Raise an error unless a LOAD DATA specifies exactly one partition of an unbucketed table."""
     if table.num_buckets:
         raise ConfigurationError(
             f"LOAD DATA into {table.ref}: the table is CLUSTERED BY columns, so each row must be in"
@@ -118,12 +101,7 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
 
 
 def check_truncate(table: TableInfo, spec: TruncateSpec) -> None:
-    """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text.
-
-    Raises:
-        UnknownColumnError: the partition clause has a column that is not a partition column.
-        ConfigurationError: a value is NULL.
-    """
+    """Raise an error if a TRUNCATE's partition is invalid, or contains NULL as in no SQL text."""
     require_partition_columns(table, spec.partition)
     for name, value in spec.partition.items():
         if value is None:

@@ -80,10 +80,7 @@ class Check:
 def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
     """Return the expression for a column: that of the statement, the column's default, or NULL.
 
-    Args:
-        table: the table.
-        column: the column's name.
-        given: the expression in the statement; None if the statement omits the column.
+    `given` is None if the statement omits the column.
 
     Raises:
         UnsupportedTableError: only Hive can evaluate the default.
@@ -107,9 +104,6 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
     """Return an expression: the column's default if `flag` is the string `true`, else `given`.
 
     `is_text` is True if the value of `given` is a string, even if the column has a different type.
-
-    Raises:
-        UnsupportedTableError: see `value_or_default`.
     """
     default = value_or_default(table, column, DEFAULT)
     if is_text:
@@ -120,9 +114,11 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
 def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
     """Return a default; if it is a string but the column is not, cast it, as Hive does."""
     columns = (*table.columns, *table.partition_columns)
-    (wanted,) = [c.type for c in columns if c.name == column]
+    (column_type,) = [c.type for c in columns if c.name == column]
     is_text = len(tokens) == 1 and tokens[0].kind == "string"
-    return f"CAST({text} AS {wanted})" if is_text and not wanted.startswith(_TEXTS) else text
+    return (
+        f"CAST({text} AS {column_type})" if is_text and not column_type.startswith(_TEXTS) else text
+    )
 
 
 def _is_constant(tokens: Sequence[_Token]) -> bool:
@@ -149,17 +145,17 @@ def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
     words = [token.word for token in tokens]
     if words[:2] != ["CAST", "("] or words[-1:] != [")"] or "AS" not in words:
         return None
-    at = len(words) - 1 - words[::-1].index("AS")
-    found = _Cast(tokens[2:at], tokens[at + 1 : -1])
-    return found if found.type and found.type[0].kind == "name" else None
+    index = len(words) - 1 - words[::-1].index("AS")
+    cast = _Cast(tokens[2:index], tokens[index + 1 : -1])
+    return cast if cast.type and cast.type[0].kind == "name" else None
 
 
 def _casts_alike(cast: _Cast) -> bool:
     """Return whether Hive and Spark cast a constant equally, unlike a cast of true to string."""
-    (first, *more), name = cast.value, cast.type[0].text.lower()
+    (first, *rest), name = cast.value, cast.type[0].text.lower()
     if name == "boolean":
-        return not more and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
-    is_truth = first.word in {"TRUE", "FALSE"} and not more
+        return not rest and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
+    is_truth = first.word in {"TRUE", "FALSE"} and not rest
     has_zero = any(t.kind == "number" and "." in t.text and t.text[-1] in "0." for t in cast.value)
     return not (name.startswith(_TEXTS) and (is_truth or has_zero))
 
@@ -176,11 +172,7 @@ def _rendered(tokens: Sequence[_Token]) -> str:
 
 
 def checks_of(table: TableInfo) -> tuple[Check, ...]:
-    """Return the CHECK constraints of a table.
-
-    Raises:
-        UnsupportedTableError: only Hive can evaluate a constraint.
-    """
+    """Return the CHECK constraints of a table."""
     return tuple(_check(table, name, text) for name, text in table.constraints.checks.items())
 
 
@@ -207,21 +199,21 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
 
 def _without_between(parts: Sequence[str]) -> list[str]:
     """Replace each BETWEEN with two comparisons, in which columns can be substituted."""
-    found = list(parts)
-    while _BETWEEN in found:
-        at = found.index(_BETWEEN)
-        is_not = found[at - 1 : at] == ["NOT"]
-        begin = at - is_not - _length(found[: at - is_not][::-1], closing="(")
-        middle = at + 1 + _length(found[at + 1 :], closing=")")
-        end = middle + 1 + _length(found[middle + 1 :], closing=")")
+    tokens = list(parts)
+    while _BETWEEN in tokens:
+        index = tokens.index(_BETWEEN)
+        is_not = tokens[index - 1 : index] == ["NOT"]
+        begin = index - is_not - _length(tokens[: index - is_not][::-1], closing="(")
+        middle = index + 1 + _length(tokens[index + 1 :], closing=")")
+        end = middle + 1 + _length(tokens[middle + 1 :], closing=")")
         value, low, high = (
-            found[begin : at - is_not],
-            found[at + 1 : middle],
-            found[middle + 1 : end],
+            tokens[begin : index - is_not],
+            tokens[index + 1 : middle],
+            tokens[middle + 1 : end],
         )
         both = ["(", *value, ">=", *low, "AND", *value, "<=", *high, ")"]
-        found[begin:end] = ["NOT", *both] if is_not else both
-    return found
+        tokens[begin:end] = ["NOT", *both] if is_not else both
+    return tokens
 
 
 def _length(parts: Sequence[str], closing: str) -> int:
@@ -237,31 +229,31 @@ def _length(parts: Sequence[str], closing: str) -> int:
 
 def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:
     """Return the Spark SQL of each token, or None if a token is neither known nor a column."""
-    known = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
-    found = []
+    words = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
+    texts = []
     for token in tokens:
-        if token.word in known:
-            found.append(token.word)
+        if token.word in words:
+            texts.append(token.word)
         elif token.kind in {"name", "quoted"}:
             name = token.text.strip("`").lower()
             if name not in table.column_names:
                 return None
-            found.append(f"`{name}`")
+            texts.append(f"`{name}`")
         else:
-            found.append(token.text)
-    return found
+            texts.append(token.text)
+    return texts
 
 
 def _is_plain(tokens: Sequence[_Token]) -> bool:
     """Return whether Hive and Spark group the operators equally; their precedences differ."""
     levels = [_Level()]
     for index, token in enumerate(tokens):
-        before = tokens[index - 1] if index else None
+        previous = tokens[index - 1] if index else None
         match token.word:
-            case "(" if before is not None and before.kind != "symbol" and not _opens(before):
+            case "(" if previous is not None and previous.kind != "symbol" and not _opens(previous):
                 return False  # a function call, not a group
             case "(":
-                levels.append(_Level(is_list=before is not None and before.word == "IN"))
+                levels.append(_Level(is_list=previous is not None and previous.word == "IN"))
             case ")" if len(levels) == 1:
                 return False
             case ")":
@@ -307,16 +299,16 @@ def _opens(token: _Token) -> bool:
 
 def _tokens(text: str) -> list[_Token] | None:
     """Return the tokens of an expression, or None if a token is not accepted in constraints."""
-    found = list(_scanned(text))
-    return found if found and all(token.kind for token in found) else None
+    tokens = list(_scanned(text))
+    return tokens if tokens and all(token.kind for token in tokens) else None
 
 
 def _scanned(text: str) -> Iterator[_Token]:
-    at, rest = 0, text.rstrip()
-    while at < len(rest):
-        match = _TOKEN.match(rest, at)
+    position, rest = 0, text.rstrip()
+    while position < len(rest):
+        match = _TOKEN.match(rest, position)
         if match is None:
-            yield _Token("", rest[at:])
+            yield _Token("", rest[position:])
             return
         yield _Token(str(match.lastgroup), match[str(match.lastgroup)])
-        at = match.end()
+        position = match.end()

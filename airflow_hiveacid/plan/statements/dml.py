@@ -72,12 +72,7 @@ class Clause:
 
 
 def check_changeable(table: TableInfo, operation: str) -> None:
-    """Raise an error if a table is not full ACID, is sorted, or is not stored as ORC.
-
-    Raises:
-        NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: the
-        table cannot be changed.
-    """
+    """Raise an UnsupportedTableError or the like unless a table is full ACID, unsorted and ORC."""
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
     if table.kind is TransactionalKind.INSERT_ONLY:
@@ -91,11 +86,7 @@ def check_changeable(table: TableInfo, operation: str) -> None:
 
 
 def check_readable(table: TableInfo) -> None:
-    """Raise an error if a table's rows cannot be read.
-
-    Raises:
-        SortedTableError, UnsupportedTableError: the table is sorted or otherwise unsupported.
-    """
+    """Raise a SortedTableError or UnsupportedTableError if a table's rows cannot be read."""
     if table.kind is TransactionalKind.FULL_ACID:
         check_changeable(table, "reading")
         return
@@ -111,8 +102,7 @@ def check_insertable(table: TableInfo) -> None:
     """Raise an error if rows cannot be inserted into a table.
 
     Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: the table is not
-            transactional, is sorted, or is otherwise unsupported.
+        NotTransactionalError, SortedTableError, UnsupportedTableError: the reason.
     """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "INSERT")
@@ -129,11 +119,7 @@ def check_insertable(table: TableInfo) -> None:
 
 
 def check_cleanable(table: TableInfo) -> None:
-    """Raise an error if a table is neither insert-only nor a full-ACID table that we can change.
-
-    Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: see `check_changeable`.
-    """
+    """Raise an error if a table is neither insert-only nor a full-ACID table that we can change."""
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "cleaning")
 
@@ -142,15 +128,14 @@ def check_source(source: SourceSpec) -> None:
     """Raise an error if a source is not exactly one of: files, a table, values, several tables.
 
     Raises:
-        ConfigurationError: there is no source or more than one; the source is incomplete; or rows
-            of values differ in length.
+        ConfigurationError: also if the source is incomplete, or rows of values differ in length.
     """
     kinds = (source.location, source.table, source.values, source.tables)
-    given = sum(kind is not None for kind in kinds)
-    if given != 1:
+    count = sum(kind is not None for kind in kinds)
+    if count != 1:
         raise ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"
-            f" query); found {given}"
+            f" query); found {count}"
         )
     if source.tables is not None and not source.query:
         raise ConfigurationError("a source of several tables needs a query over their views")
@@ -165,12 +150,14 @@ def check_source(source: SourceSpec) -> None:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):
         if len(row) != len(source.columns or (source.values or ((),))[0]):
-            of = (
+            expected = (
                 f"{len(source.columns)} columns"
                 if source.columns
                 else "a different number in the first row"
             )
-            raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
+            raise ConfigurationError(
+                f"source values[{number}] has {len(row)} values for {expected}"
+            )
 
 
 def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
@@ -229,9 +216,9 @@ def unreachable_clause(clauses: Sequence[_Conditional]) -> int | None:
         (1, None)
     """
     closed: set[MergeWhen] = set()
-    for at, clause in enumerate(clauses):
+    for index, clause in enumerate(clauses):
         if clause.when in closed:
-            return at
+            return index
         if clause.condition is None:
             closed.add(clause.when)
     return None
@@ -259,9 +246,9 @@ def resolve_merge(
         require_column(table, key)
         if key.lower() not in source:
             raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
-    if (at := unreachable_clause(spec.clauses)) is not None:
+    if (index := unreachable_clause(spec.clauses)) is not None:
         raise ConfigurationError(
-            f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=at + 1)}"
+            f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
     keys = frozenset(key.lower() for key in spec.keys)
     return tuple(_resolve_clause(table, clause, source, keys) for clause in spec.clauses)
@@ -316,23 +303,20 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
             name: value_or_default(table, name, value)
             for name, value in zip(table.column_names, clause.values, strict=True)
         }
-    given = (
+    expressions = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
         else {name: f"s.{quoted(name)}" for name in table.column_names if name in source}
     )
-    for name in given:
+    for name in expressions:
         require_column(table, name)
-    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+    return {
+        name: value_or_default(table, name, expressions.get(name)) for name in table.column_names
+    }
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
-    """Return an UPDATE as a single resolved clause.
-
-    Raises:
-        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
-        ConfigurationError: nothing is assigned.
-    """
+    """Return an UPDATE as a single resolved clause."""
     if not spec.set:
         raise ConfigurationError(f"UPDATE of {table.ref} assigns no column")
     return Clause(
@@ -344,11 +328,7 @@ def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
 
 
 def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str, str]:
-    """Return an update's assignments by lower-case column name, after checking the columns.
-
-    Raises:
-        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
-    """
+    """Return an update's assignments by lower-case column name, after checking the columns."""
     assignments = {name.lower(): expression for name, expression in given.items()}
     for name in assignments:
         require_column(table, name)
@@ -356,7 +336,9 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
             raise ColumnUpdateError(table=table.ref, column=name, role="partition")
         if name in table.bucket_columns:
             raise ColumnUpdateError(table=table.ref, column=name, role="bucket")
-    return {name: value_or_default(table, name, given) for name, given in assignments.items()}
+    return {
+        name: value_or_default(table, name, expression) for name, expression in assignments.items()
+    }
 
 
 def resolve_insert(
@@ -369,7 +351,6 @@ def resolve_insert(
     target columns. A column without a value gets its default.
 
     Raises:
-        UnknownColumnError: the table does not have a given column or a column of the source.
         ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
             clause does not match the table's partition columns.
     """
@@ -378,32 +359,32 @@ def resolve_insert(
     count = len(source_columns) - len(spec.default_where)
     of_values, flags = source_columns[:count], source_columns[count:]
     every = _targets(table, spec, fixed, of_values)
-    targets = [name for at, name in enumerate(every) if at not in spec.default_at]
+    targets = [name for index, name in enumerate(every) if index not in spec.default_at]
     if len(targets) != len(of_values):
         raise ConfigurationError(
             f"INSERT into {table.ref} names {len(targets)} columns, but the source has"
             f" {len(of_values)}"
         )
-    given: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for target, name in zip(targets, of_values, strict=True):
-        if target in given or target in fixed:
+        if target in expressions or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
-        given[target] = quoted(name)
+        expressions[target] = quoted(name)
     texts = columns_of_texts(table, spec, source_columns)
-    for at, flag in zip(spec.default_where, flags, strict=True):
-        name = every[at]
-        given[name] = default_where(table, name, quoted(flag), given[name], is_text=name in texts)
+    for index, flag in zip(spec.default_where, flags, strict=True):
+        name = every[index]
+        expressions[name] = default_where(
+            table, name, quoted(flag), expressions[name], is_text=name in texts
+        )
     for name, value in fixed.items():
-        given[name] = "NULL" if value is None else sql_string(value)
-    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+        expressions[name] = "NULL" if value is None else sql_string(value)
+    return {
+        name: value_or_default(table, name, expressions.get(name)) for name in table.column_names
+    }
 
 
 def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
-    """Raise an error if an INSERT names a wrong column, independent of its source's columns.
-
-    Raises:
-        UnknownColumnError, ConfigurationError: see `resolve_insert`.
-    """
+    """Raise an error if an INSERT names a wrong column, independent of its source's columns."""
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     require_partition_columns(table, fixed)
     _targets(table, spec, fixed, ())
@@ -417,7 +398,7 @@ def columns_of_texts(
         return frozenset(table.column_names)
     fixed = frozenset(name.lower() for name in spec.partition)
     every = _targets(table, spec, fixed, source_columns) if spec.text_at else []
-    return fixed | {name for at, name in enumerate(every) if at in spec.text_at}
+    return fixed | {name for index, name in enumerate(every) if index in spec.text_at}
 
 
 def _targets(
@@ -436,12 +417,12 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
     """Return the target columns in the order of the source columns, for a match by position."""
     names = [c.name for c in table.partition_columns]
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
-    given = [name.lower() for name in spec.dynamic_partition]
-    if (fixed or given) and (set(static) != set(fixed) or dynamic != given):
+    dynamic_names = [name.lower() for name in spec.dynamic_partition]
+    if (fixed or dynamic_names) and (set(static) != set(fixed) or dynamic != dynamic_names):
         raise ConfigurationError(
-            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) does not match the"
-            f" table, whose partition columns are {', '.join(names) or 'none'}; list all of them in"
-            " that order"
+            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *dynamic_names])}) does not"
+            f" match the table, whose partition columns are {', '.join(names) or 'none'}; list all"
+            " of them in that order"
         )
     return [*(c.name for c in table.columns), *dynamic]
 
@@ -467,22 +448,16 @@ def quoted(name: str) -> str:
 
 
 def require_column(table: TableInfo, name: str) -> None:
-    """Raise an error if a table does not have a column.
-
-    Raises:
-        UnknownColumnError: the table has no column of that name.
-    """
+    """Raise an UnknownColumnError if a table does not have a column."""
     if name.lower() not in table.column_names:
         raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
 
 
 def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
-    """Raise an error if one of these names is not a partition column of a table.
-
-    Raises:
-        UnknownColumnError: the table has no partition column of that name.
-    """
-    known = {column.name for column in table.partition_columns}
+    """Raise an UnknownColumnError if one of these names is not a partition column of a table."""
+    partition_names = {column.name for column in table.partition_columns}
     for name in names:
-        if name.lower() not in known:
-            raise UnknownColumnError(table=table.ref, column=name, known=tuple(sorted(known)))
+        if name.lower() not in partition_names:
+            raise UnknownColumnError(
+                table=table.ref, column=name, known=tuple(sorted(partition_names))
+            )

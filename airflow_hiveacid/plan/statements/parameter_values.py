@@ -66,7 +66,7 @@ def parameter_of(given: object, argument: str) -> Parameter:
             f"{argument} is an empty list: IN () would match no row, and NOT IN () every row. Skip"
             " the task when there is nothing to do"
         )
-    values = tuple(read(one, f"{argument}[{at}]") for at, one in enumerate(given))
+    values = tuple(read(entry, f"{argument}[{index}]") for index, entry in enumerate(given))
     return Parameter(values=values, is_list=True)
 
 
@@ -97,21 +97,21 @@ def _value(given: object, argument: str) -> Value:
 def _value_of(type_: ValueType, given: object, argument: str) -> Value:
     """Convert a value to a `Value` of the given type; a string is parsed as this type."""
     plain = given.strip() if isinstance(given, str) and type_ is not ValueType.STRING else given
-    found = _READS[type_](plain, argument)
-    if found is None:
+    value_text = _READS[type_](plain, argument)
+    if value_text is None:
         raise ConfigurationError(
             f"{argument} is not a valid {type_.value}: found {_shown(given)}; give {_FORMS[type_]}"
         )
-    return Value(type=type_, text=found)
+    return Value(type=type_, text=value_text)
 
 
 def _shown(given: object) -> str:
     """Format a value for a message, and shorten it if it is too long."""
     try:
-        found = repr(given)
+        shown = repr(given)
     except ValueError:
         return "a number with more digits than Python prints"
-    return found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]}..."
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
 
 
 def _text(given: object, argument: str) -> str | None:
@@ -221,11 +221,7 @@ def _clock(given: object, argument: str) -> dt.datetime | None:
 
 
 def _plain(given: dt.datetime, argument: str) -> dt.datetime | None:
-    """Convert a subclass of datetime, such as pandas.Timestamp, to a plain Python datetime.
-
-    Raises:
-        ConfigurationError: the value has nanoseconds, which a parameter cannot hold.
-    """
+    """Convert a subclass of datetime, such as pandas.Timestamp, to a plain Python datetime."""
     if getattr(given, "nanosecond", 0) not in (0, None) and given == given:  # noqa: PLR0124 - NaT
         raise ConfigurationError(f"{argument}: {given!s} {_NANOSECONDS}")
     try:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
-from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, ProveErasureSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
@@ -62,14 +61,10 @@ class Later(Parameter):
 
 
 def read_parameters(value: object, argument: str = "parameters") -> dict[str, Parameter]:
-    """Convert a mapping from names to values into typed parameters by name.
-
-    Raises:
-        ConfigurationError: `value` is not a mapping, a name is invalid, or a type is unknown.
-    """
+    """Convert a mapping from names to values into typed parameters by name."""
     return {
-        name: parameter_of(given, f"{argument}[{name!r}]")
-        for name, given in _by_name(value, argument).items()
+        name: parameter_of(entry, f"{argument}[{name!r}]")
+        for name, entry in _by_name(value, argument).items()
     }
 
 
@@ -87,25 +82,15 @@ def with_parameters(
 ) -> tuple[_J, frozenset[str]]:
     """Return a copy of a job with the parameters that its SQL uses, and their names.
 
-    Args:
-        job: the job.
-        given: all parameters.
-        argument: the argument's name for error messages; None if the SQL parser has already checked
-            that each marker has a value.
-
-    Raises:
-        ConfigurationError: the SQL uses a parameter that is not given.
+    `argument` is the argument's name for error messages; None if the SQL parser has already checked
+    that each marker has a value.
     """
-    found, names = _bound(job, given, argument)
-    return found, names  # type: ignore[return-value]  # of the same kind
+    bound, names = _bound(job, given, argument)
+    return bound, names  # type: ignore[return-value]  # of the same kind
 
 
 def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -> None:
-    """Raise an error if the SQL does not use every parameter.
-
-    Raises:
-        ConfigurationError: a parameter is not used.
-    """
+    """Raise a ConfigurationError if the SQL does not use every parameter."""
     for name in given:
         if name not in used:
             raise ConfigurationError(
@@ -115,27 +100,19 @@ def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -
 
 
 def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
-    """Return a copy of a job with these parameters; its SQL must use all of them.
-
-    Raises:
-        ConfigurationError: see `read_parameters`, `with_parameters` and `check_all_used`.
-    """
-    given = read_parameters(value, argument)
-    found, used = with_parameters(job, given, argument)
-    check_all_used(given, used, argument)
-    return found
+    """Return a copy of a job with these parameters; its SQL must use all of them."""
+    parameters = read_parameters(value, argument)
+    bound, names = with_parameters(job, parameters, argument)
+    check_all_used(parameters, names, argument)
+    return bound
 
 
 def where_parameters(where: str | None, value: object) -> dict[str, Parameter]:
-    """Return the parameters for one condition; the condition must use all of them.
-
-    Raises:
-        ConfigurationError: see `job_with`.
-    """
-    given = read_parameters({} if value is None else value)
-    found = _chosen([where], given, "parameters")
-    check_all_used(given, found, "parameters")
-    return found
+    """Return the parameters for one condition; the condition must use all of them."""
+    parameters = read_parameters({} if value is None else value)
+    chosen = _chosen([where], parameters, "parameters")
+    check_all_used(parameters, chosen, "parameters")
+    return chosen
 
 
 def check_early(
@@ -148,40 +125,29 @@ def check_early(
 ) -> None:
     """Check the values that are known before the task runs; check the names if all SQL is known.
 
-    Args:
-        early: the checks of the task.
-        value: the parameters; they may contain templates, or be a different task's result.
-        texts: the SQL strings that can use parameters; they may also contain templates.
-        argument: the argument's name in errors.
-        others: further parameters, which the SQL strings may use but need not use.
-
-    Raises:
-        ConfigurationError: see `job_with`.
+    `texts` are the SQL strings that can use parameters. The SQL strings may, but need not, use the
+    parameters in `others`. All of them may contain templates.
     """
     check_values_early(early, value, argument)
     if not isinstance(value, Mapping):
         return
     every = list(texts)
-    beside = {} if others is None else others
-    if all(is_settled(text) for text in every) and isinstance(beside, Mapping):
-        named = frozenset[str]().union(*[markers(text) for text in every if isinstance(text, str)])
+    shared = {} if others is None else others
+    if all(is_settled(text) for text in every) and isinstance(shared, Mapping):
+        marked = frozenset[str]().union(*[markers(text) for text in every if isinstance(text, str)])
 
         def fit(given: Mapping[str, object], where: str) -> None:
-            _check_given(named, {**beside, **given}, where)
-            check_all_used(given, named, where)
+            _check_given(marked, {**shared, **given}, where)
+            check_all_used(given, marked, where)
 
         early.check(fit, **{argument: dict.fromkeys(value, 0)})
 
 
 def check_values_early(early: EarlyChecks, value: object, argument: str = "parameters") -> None:
-    """Check the names of parameters, and the values that are known before the task runs.
-
-    Raises:
-        ConfigurationError: see `read_parameters`.
-    """
+    """Check the names of parameters, and the values that are known before the task runs."""
     if isinstance(value, Mapping):
         early.check(_by_name, **{argument: dict.fromkeys(value, 0)})
-        value = {name: given for name, given in value.items() if is_settled(given)}
+        value = {name: entry for name, entry in value.items() if is_settled(entry)}
     early.check(read_parameters, **{argument: value})
 
 
@@ -189,23 +155,23 @@ def stand_ins(value: object) -> dict[str, Parameter]:
     """Return parameters for parsing SQL, with a placeholder for each value that is yet unknown."""
     later = Later(values=(Value(type=ValueType.STRING, text="later"),))
     return {
-        str(name): _settled(given, later)
-        for name, given in (value.items() if isinstance(value, Mapping) else ())
+        str(name): _settled(entry, later)
+        for name, entry in (value.items() if isinstance(value, Mapping) else ())
     }
 
 
 def texts_of(given: Mapping[str, Any]) -> list[object]:
     """Return the parts of an operator's arguments that may contain SQL or a template of SQL."""
     source = given.get("source")
-    found = [given.get("where"), given.get("condition"), *_inner(given.get("assignments"))]
-    found.append(source.get("query") if isinstance(source, Mapping) else source)
+    texts = [given.get("where"), given.get("condition"), *_inner(given.get("assignments"))]
+    texts.append(source.get("query") if isinstance(source, Mapping) else source)
     for clause in _inner(given.get("clauses")):
         if isinstance(clause, Mapping):
-            found += [clause.get("condition"), *_inner(clause.get("set"))]
-            found += _inner(clause.get("values"))
+            texts += [clause.get("condition"), *_inner(clause.get("set"))]
+            texts += _inner(clause.get("values"))
         else:
-            found.append(clause)
-    return found
+            texts.append(clause)
+    return texts
 
 
 def said(where: str | None, parameters: Mapping[str, Parameter]) -> str:
@@ -213,7 +179,9 @@ def said(where: str | None, parameters: Mapping[str, Parameter]) -> str:
     text = where or ""
     if not parameters:
         return text
-    values = ", ".join(f":{name} = {one.said}" for name, one in sorted(parameters.items()))
+    values = ", ".join(
+        f":{name} = {parameter.said}" for name, parameter in sorted(parameters.items())
+    )
     return f"{text} [{values}]"
 
 
@@ -238,9 +206,9 @@ def _settled(given: object, later: Parameter) -> Parameter:
 def _check_given(named: Iterable[str], given: Collection[str], argument: str) -> None:
     for name in sorted(named):
         if name not in given:
-            known = f"; given are {', '.join(given)}" if given else ""
+            hint = f"; given are {', '.join(given)}" if given else ""
             raise ConfigurationError(
-                f"{argument} has no value for :{name}, which the SQL uses{known}"
+                f"{argument} has no value for :{name}, which the SQL uses{hint}"
             )
 
 
@@ -261,71 +229,71 @@ def _by_name(value: object, argument: str) -> Mapping[str, object]:
 
 
 def _markers(text: str) -> Iterator[str]:
-    at = 0
-    while (found := _LEXEME.search(text, at)) is not None:
-        at = found.end()
-        if found["block"]:
-            at = _block_end(text, at)
-        elif found["name"]:
-            yield found["name"]
+    position = 0
+    while (lexeme := _LEXEME.search(text, position)) is not None:
+        position = lexeme.end()
+        if lexeme["block"]:
+            position = _block_end(text, position)
+        elif lexeme["name"]:
+            yield lexeme["name"]
 
 
 def _block_end(text: str, at: int) -> int:
     """Return the position after a block comment; Spark allows nested comments."""
     nested = 1
-    while nested and (found := _BLOCK_EDGE.search(text, at)) is not None:
-        nested += 1 if found[0] == "/*" else -1
-        at = found.end()
+    while nested and (edge := _BLOCK_EDGE.search(text, at)) is not None:
+        nested += 1 if edge[0] == "/*" else -1
+        at = edge.end()
     return len(text) if nested else at
 
 
 def _bound(
     job: object, given: Mapping[str, Parameter], argument: str | None
 ) -> tuple[object, frozenset[str]]:
-    found: object = job
+    bound: object = job
     own: Mapping[str, Parameter] = {}
     names: frozenset[str] = frozenset()
     match job:
         case InsertSpec() | CreateAsSpec():
             source, names = _of_source(job.source, given, argument)
-            found = replace(job, source=source)
+            bound = replace(job, source=source)
         case MergeSpec():
             source, names = _of_source(job.source, given, argument)
             texts = [job.condition]
             for clause in job.clauses:
                 texts += [clause.condition, *(clause.set or {}).values(), *(clause.values or ())]
             own = _chosen(texts, given, argument)
-            found = replace(job, source=source, parameters=own)
+            bound = replace(job, source=source, parameters=own)
         case UpdateSpec():
             own = _chosen([job.where, *job.set.values()], given, argument)
-            found = replace(job, parameters=own)
+            bound = replace(job, parameters=own)
         case DeleteSpec() | ChangeFeedSpec() | ProveErasureSpec():
             own = _chosen([job.where], given, argument)
-            found = replace(job, parameters=own)
+            bound = replace(job, parameters=own)
         case MultiInsertSpec():
             own = _chosen(job.shared.values(), given, argument)
             inserts, names = _each(job.inserts, given, argument)
-            found = replace(job, inserts=inserts, parameters=own)
+            bound = replace(job, inserts=inserts, parameters=own)
         case TransactionSpec():
             statements, names = _each(job.statements, given, argument)
-            found = replace(job, statements=statements)
+            bound = replace(job, statements=statements)
         case _:
             pass
-    return found, names.union(own)
+    return bound, names.union(own)
 
 
 def _each(
     parts: tuple[_J, ...], given: Mapping[str, Parameter], argument: str | None
 ) -> tuple[tuple[_J, ...], frozenset[str]]:
-    found = [with_parameters(part, given, argument) for part in parts]
-    return tuple(part for part, _ in found), frozenset[str]().union(*[names for _, names in found])
+    bound = [with_parameters(part, given, argument) for part in parts]
+    return tuple(part for part, _ in bound), frozenset[str]().union(*[names for _, names in bound])
 
 
 def _of_source(
     source: SourceSpec, given: Mapping[str, Parameter], argument: str | None
 ) -> tuple[SourceSpec, frozenset[str]]:
     # The SQL parser may already have set some parameters.
-    rest = {name: one for name, one in source.parameters.items() if name not in given}
+    rest = {name: parameter for name, parameter in source.parameters.items() if name not in given}
     own = _chosen([source.query], {**given, **rest}, argument)
     return replace(source, parameters=own), frozenset(own).difference(rest)
 
@@ -333,7 +301,7 @@ def _of_source(
 def _chosen(
     texts: Iterable[str | None], given: Mapping[str, Parameter], argument: str | None
 ) -> dict[str, Parameter]:
-    named = frozenset[str]().union(*[markers(text) for text in texts if text])
+    marked = frozenset[str]().union(*[markers(text) for text in texts if text])
     if argument is not None:
-        _check_given(named, given, argument)
-    return {name: given[name] for name in sorted(named.intersection(given))}
+        _check_given(marked, given, argument)
+    return {name: given[name] for name in sorted(marked.intersection(given))}

@@ -38,10 +38,9 @@ _IN_LOCATION: Final = re.compile(rf"\S*?(?:{_LOGIN}|\?\S*(?:{_WORDS})=[^&;])", r
 
 
 def check_options(options: Mapping[str, str], argument: str) -> None:
-    """Refuse options that contain a secret; the error does not show the option's value.
+    """Raise a ConfigurationError if an option contains a secret, or a value that looks like one.
 
-    Raises:
-        ConfigurationError: an option contains a secret, or a value that looks like a secret.
+    The error does not show the option's value.
     """
     for name, value in options.items():
         try:
@@ -60,10 +59,9 @@ def check_options(options: Mapping[str, str], argument: str) -> None:
 
 
 def check_location(location: str | None, argument: str) -> None:
-    """Refuse a location that contains a secret. The message does not show the location.
+    """Raise a ConfigurationError if a location contains a login, or a parameter that seems secret.
 
-    Raises:
-        ConfigurationError: the location contains a login, or a parameter that seems secret.
+    The message does not show the location.
     """
     if location is not None and _IN_LOCATION.match(location):
         raise ConfigurationError(
@@ -73,11 +71,7 @@ def check_location(location: str | None, argument: str) -> None:
 
 
 def secret_of(name: str, value: str) -> SecretSource | None:
-    """Return the location of an option's secret, or None if the option's name suggests no secret.
-
-    Raises:
-        ConfigurationError: the value is not a location, so it may be the secret itself.
-    """
+    """Return the location of an option's secret; None if its name suggests no secret."""
     return SecretSource.parse(value) if suggests_secret(name) else None
 
 

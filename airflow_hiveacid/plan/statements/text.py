@@ -7,7 +7,7 @@ Example:
     >>> print(statement_text(DeleteSpec(target="db.t", where="day < :day")))
     DELETE FROM db.t
     WHERE day < :day
-    >>> statement_text(CompactSpec(target="db.t", partition="a=1", choice=CompactionChoice.MAJOR))
+    >>> statement_text(CompactSpec.of_table("db.t", partition="a=1", choice=CompactionChoice.MAJOR))
     "ALTER TABLE db.t PARTITION (a='1') COMPACT 'major'"
 """
 
@@ -93,8 +93,8 @@ def as_of(version: VersionSpec) -> str:
         return f" FOR TIMESTAMP AS OF {sql_string(version.timestamp.isoformat())}"
     if version.is_now:
         return ""
-    one = sql_string(version.tag) if version.tag is not None else version.number
-    return f" FOR VERSION AS OF {one}"
+    version_text = sql_string(version.tag) if version.tag is not None else version.number
+    return f" FOR VERSION AS OF {version_text}"
 
 
 @statement_text.register
@@ -206,8 +206,8 @@ def _thresholds(job: CompactSpec) -> Iterator[str]:
         yield f"the table's own delta ratio (default {DELTA_RATIO})"
     elif not isinstance(job.delta_ratio, Off):
         yield f"a delta ratio of {job.delta_ratio:g}"
-    given = GivenThresholds(also_when=job.also_when)
-    yield from (limit_text(threshold, limit) for threshold, limit in given.also_limits.items())
+    thresholds = GivenThresholds(also_when=job.also_when)
+    yield from (limit_text(threshold, limit) for threshold, limit in thresholds.also_limits.items())
 
 
 def _planned(text: str, *, plan_only: bool) -> str:
@@ -274,9 +274,9 @@ def _over(views: Mapping[str, str], query: str) -> str:
     """Return a query, preceded by the definitions of the views that it reads."""
     if not views:
         return query
-    named = ", ".join(f"{name_text(name)} AS ({text})" for name, text in views.items())
+    views_text = ", ".join(f"{name_text(name)} AS ({text})" for name, text in views.items())
     own = _WITH.match(query)
-    return f"WITH {named}, {query[own.end() :]}" if own else f"WITH {named}\n{query}"
+    return f"WITH {views_text}, {query[own.end() :]}" if own else f"WITH {views_text}\n{query}"
 
 
 def _literal(value: str | float | bool | None) -> str:  # noqa: FBT001 - a value of any type

@@ -53,10 +53,7 @@ def endpoint_here(
 ) -> MetastoreEndpoint:
     """Return the endpoint with a login that works in this process.
 
-    Args:
-        endpoint: the endpoint of the connection.
-        setting: a function that returns the value of a Spark setting by name, or None.
-        environment: the environment variables of this process.
+    `setting` returns the value of a Spark setting by name, or None.
     """
     login = endpoint.login
     is_sent = bool(environment.get(_CONTAINER)) or setting(_IN_POD) == "true"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaPackage
+from py4j.java_gateway import JavaMember, JavaPackage
 from py4j.protocol import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_NEW_OPTIONS: Final = 2
+_new_options: Final[dict[object, int]] = {}
 
 
 class UnknownJavaCallError(Exception):
@@ -68,7 +69,7 @@ def call_of_any_release(
     """Call a constructor or method of Spark that newer releases have given further options.
 
     Spark 4.2 added an option to `DataSource`, and 4.3 one to `OrcFilters.createFilter`, each at the
-    end and with the default None.
+    end and with the default None. The first call of a process finds out their number.
 
     Args:
         call: a class, or a method, of the JVM.
@@ -79,12 +80,17 @@ def call_of_any_release(
         UnknownJavaCallError: this release has no such call, with up to two more options.
         Py4JJavaError: the call failed.
     """
-    for options in range(_MOST_NEW_OPTIONS + 1):
+    # py4j makes a new object at each access to a method, but not to a class of `JavaNames`.
+    key = call.command_header if isinstance(call, JavaMember) else call
+    for options in dict.fromkeys((_new_options.get(key, 0), *range(_MOST_NEW_OPTIONS + 1))):
         try:
-            return call(*arguments, *[none] * options)
+            answer = call(*arguments, *[none] * options)
         except Py4JJavaError:
             raise
         except Py4JError as error:
             if "does not exist" not in str(error):
                 raise
+        else:
+            _new_options[key] = options
+            return answer
     raise UnknownJavaCallError(str(call))

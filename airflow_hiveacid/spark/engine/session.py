@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from typing import TYPE_CHECKING, Final
 
 from pyspark import SparkConf, SparkContext
@@ -19,7 +20,7 @@ from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.engine.time_zones import UTC_OPTION, names_a_zone
+from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +102,7 @@ def open_session(app_name: str) -> SparkSession:
     """Return the session with our settings; `app_name` applies only if the submitter gave no name.
 
     The session's JVMs run in UTC, unless the submitter set a time zone. Spark's ORC reader returns
-    wall-clock times unchanged only in UTC (`time_zones`).
+    wall-clock times unchanged only in UTC (`runs_in_utc`).
 
     Raises:
         ConfigurationError: a Python package is missing on the driver. The same error is raised if
@@ -205,3 +206,32 @@ def _other_meanings(spark: SparkSession, conf: Mapping[str, str]) -> list[tuple[
         and _SETTINGS.get(key) != value
         and spark.conf.isModifiable(key)
     ]
+
+
+UTC_OPTION: Final = "-Duser.timezone=UTC"
+_ZONE_OPTION: Final = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']*)")
+_OPTIONS: Final = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
+
+
+def names_a_zone(java_options: str) -> bool:
+    """Return whether a JVM's options set its time zone."""
+    return _ZONE_OPTION.search(java_options) is not None
+
+
+def runs_in_utc(spark: SparkSession) -> bool:
+    """Return whether the JVMs of driver and executors run in UTC.
+
+    Java's ORC treats a timestamp as an instant in the time zone of its JVM. In UTC that instant
+    shows the wall-clock time that Hive stored. In other time zones, some hours do not exist or
+    exist twice.
+    """
+    # Compare names, because Java compares only the current rules of two zones. A zone with the
+    # current rules of UTC may have had different rules in the past.
+    if jvm_of(spark).java.util.TimeZone.getDefault().getID() not in UTC_ZONES:
+        return False
+    context = spark.sparkContext
+    if context.master == "local" or context.master.startswith("local["):
+        return True  # one JVM is both driver and executor
+    options = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
+    zones = _ZONE_OPTION.findall(options)
+    return bool(zones) and zones[-1] in UTC_ZONES

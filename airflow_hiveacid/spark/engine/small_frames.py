@@ -16,12 +16,8 @@ def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema:
     """Return a frame of strings and integers.
 
     The rows are passed as Arrow data. Spark keeps such rows on the driver. For a Python list, Spark
-    would start tasks, and their Python workers would unpickle the rows.
-
-    Args:
-        spark: the session.
-        rows: the values, in the order of the columns; None is NULL.
-        schema: the columns with their types, in Spark's DDL syntax.
+    would start tasks, and their Python workers would unpickle the rows. `schema` has the columns in
+    the order of the rows' values, in Spark's DDL syntax.
     """
     if not rows:
         return spark.createDataFrame([], schema)

@@ -1,9 +1,8 @@
 """Settings of stores from Spark's Hadoop configuration (`spark.hadoop.*`), for Python clients.
 
-The input is a session. This module passes the session's store settings to this process. The module
-also passes the settings to the Python workers that run tasks of the session later. Workers get the
-settings in their environment. So tasks of any thread on any cluster have the settings. The
-environment of workers is not in the event log, unlike a job's local properties.
+This process gets the settings, and so do the Python workers of later tasks, in their environment.
+Unlike a job's local properties, this environment is valid for any thread and is not in the event
+log.
 """
 
 from __future__ import annotations

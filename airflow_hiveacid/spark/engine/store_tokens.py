@@ -144,10 +144,8 @@ def later_tokens(here: bytes, brought: bytes) -> bytes:
 class _Keeper:
     """A background thread that keeps the tokens of one Spark context fresh. Mutable.
 
-    Args:
-        spark: a session of the context.
-        is_given: True if the process was started with tokens, as a driver on Kubernetes may be. The
-            process keeps these tokens, unless Spark on YARN gets new tokens with a keytab.
+    `is_given` is True if the process was started with tokens, as a driver on Kubernetes may be. The
+    process keeps these tokens, unless Spark on YARN gets new tokens with a keytab.
     """
 
     def __init__(self, spark: SparkSession, *, is_given: bool) -> None:
@@ -161,7 +159,6 @@ class _Keeper:
         self.shipped: Tokens | None = None
 
     def is_of(self, context: SparkContext) -> bool:
-        """Return whether this keeper serves that context."""
         return self._context is context
 
     @property

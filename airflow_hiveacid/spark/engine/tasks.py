@@ -7,16 +7,21 @@ Pieces are dataclasses (`pieces`).
 
 from __future__ import annotations
 
+import functools
+import gc
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from zipimport import zipimporter
 
 from py4j.protocol import Py4JError
+from pyspark import TaskContext
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.spark.engine.pieces import Packed, into_tasks, work_of
+from airflow_hiveacid.reading.pieces import Packed, into_tasks, work_of
+from airflow_hiveacid.spark.engine.failures import worker_errors
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.engine.workers import task_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +58,16 @@ def is_stopped(spark: SparkSession) -> bool:
         return True
 
 
+def task_of(function: Callable[..., Iterator[_R]]) -> Callable[..., Iterator[_R]]:
+    """Return the function for `mapInArrow` or an RDD: it has tokens, and passes on typed errors."""
+    return with_tokens(partial(_as_task, function=function))
+
+
+def _as_task(rows: Iterator[object], *, function: Callable[..., Iterator[_R]]) -> Iterator[_R]:
+    with task_body():
+        yield from function(rows)
+
+
 def collected(frame: DataFrame) -> list[pa.RecordBatch]:
     """Collect a frame's rows on the driver as batches; an empty frame has no batches."""
     # Only Spark 4 has a public name for this method.
@@ -70,18 +85,12 @@ def run_tasks(
 ) -> DataFrame:
     """Return a frame of the rows that the function yields for each piece, in the pieces' order.
 
-    Args:
-        spark: the session.
-        function: the function that turns a piece into rows.
-        pieces: the pieces of work, in order.
-        schema: the schema of the rows.
-        work: a function that returns the number of bytes that a piece reads. Small pieces share a
-            task.
+    `work` returns the number of bytes that a piece reads. Small pieces share a task.
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     run = partial(_rows, function=function, tasks=Packed.of(tasks))
-    return ids.mapInArrow(with_tokens(run), schema)
+    return ids.mapInArrow(task_of(run), schema)
 
 
 def task_results(
@@ -91,12 +100,7 @@ def task_results(
 
     The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
     of a small Spark job. But frames have Python workers of their own. So a job that also runs
-    frames must use `run_tasks`.
-
-    Args:
-        spark: the session.
-        function: the function that turns a piece into a result; results are sent as pickles.
-        pieces: the pieces of work, in order. Small pieces share a task.
+    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task.
 
     Raises:
         JobFailedError: results are missing.
@@ -107,7 +111,7 @@ def task_results(
         return []
     numbers = context.parallelize(range(len(tasks)), len(tasks))
     run = partial(_results, function=function, tasks=Packed.of(tasks))
-    results: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
+    results: list[_R] = numbers.mapPartitions(task_of(run)).collect()
     if len(results) != len(pieces):
         raise JobFailedError(
             f"Spark returned {len(results)} results for {len(pieces)} pieces of work"
@@ -121,18 +125,47 @@ def _rows(
     function: Callable[[_T], Iterator[pa.RecordBatch]],
     tasks: Packed[_T],
 ) -> Iterator[pa.RecordBatch]:
-    with task_body():
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                for piece in tasks[index]:
-                    yield from function(piece)
+    for batch in batches:
+        for index in batch.column("id").to_pylist():
+            for piece in tasks[index]:
+                yield from function(piece)
 
 
 def _results(
     numbers: Iterator[int], *, function: Callable[[_T], _R], tasks: Packed[_T]
 ) -> Iterator[_R]:
-    with task_body():
-        for number in numbers:
-            for piece in tasks[number]:
-                # Not `map`: it would end early if the function raised StopIteration.
-                yield function(piece)
+    for number in numbers:
+        for piece in tasks[number]:
+            # Not `map`: it would end early if the function raised StopIteration.
+            yield function(piece)
+
+
+@contextmanager
+def task_body() -> Iterator[None]:
+    """Run a task's body; pass typed errors to the driver, and speed up the worker's next task.
+
+    In the driver's own process this function only handles typed errors.
+    """
+    if TaskContext.get() is not None:
+        _spare_collections()
+        _spare_archives()
+    with worker_errors():
+        yield
+
+
+@functools.cache
+def _spare_collections() -> None:
+    """Freeze all modules once per worker, so that Spark's `gc.collect` after a task skips them."""
+    gc.freeze()
+
+
+def _spare_archives() -> None:
+    """Forget the importers of zip archives; Python recreates them from its own cache.
+
+    Before each task, Spark makes all importers drop their caches. Since Python 3.10, an archive's
+    importer then rereads the archive's table of contents. For pyspark.zip this takes 45 ms of CPU
+    time, most of the cost of a small task. Archives do not change while a worker runs.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimporter):
+            del sys.path_importer_cache[path]

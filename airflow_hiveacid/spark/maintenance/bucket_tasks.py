@@ -39,31 +39,21 @@ _PARTS_PER_CORE: Final = 3
 
 
 def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
-    """Compact the buckets of one directory in Spark tasks, and return the staged files.
-
-    Raises:
-        HiveAcidError: a task raised this error, or the footers of a large bucket cannot be read.
-        JobFailedError: Spark failed for another reason.
-    """
+    """Compact the buckets of one directory in Spark tasks, and return the staged files."""
     split, rest = _split_large(spark, works)
     if split:
-        parts = [part for one in split for part in one.parts]
+        parts = [part for bucket in split for part in bucket.parts]
         log.info("compacting %d large buckets in %d parts", len(split), len(parts))
-        done = iter(_results(spark, _compact_part, parts))
-        for one in split:
-            rest += one.rest(list(itertools.islice(done, len(one.parts))))
+        compacted = iter(_results(spark, _compact_part, parts))
+        for bucket in split:
+            rest += bucket.rest(list(itertools.islice(compacted, len(bucket.parts))))
     return [file for files in _results(spark, _compact, rest) for file in files]
 
 
 def compact_plain_files(
     spark: SparkSession, works: Sequence[PlainCompaction]
 ) -> list[CompactedFile]:
-    """Combine files of an insert-only table in Spark tasks, and return the staged files.
-
-    Raises:
-        HiveAcidError: a task raised this error.
-        JobFailedError: Spark failed for another reason.
-    """
+    """Combine files of an insert-only table in Spark tasks, and return the staged files."""
     return _results(spark, _compact_plain, works)
 
 
@@ -96,9 +86,7 @@ def _size(work: BucketCompaction) -> int:
 def _results(spark: SparkSession, task: Callable[[_W], _R], works: Sequence[_W]) -> list[_R]:
     """Run the tasks and return their results in the order of `works`.
 
-    Raises:
-        HiveAcidError: a task raised this error.
-        JobFailedError: Spark failed for another reason. So the other partitions are compacted.
+    If Spark fails for another reason than a task's typed error, the other partitions are compacted.
     """
     try:
         with typed_failures():

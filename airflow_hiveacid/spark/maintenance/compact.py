@@ -15,20 +15,20 @@ import logging
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.policies import Doing, looks_for_rivals
+from airflow_hiveacid.format.policies import WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
+from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
     CompactionPlan,
     NoCompaction,
@@ -40,13 +40,6 @@ from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
-from airflow_hiveacid.spark.writing.files.writers import writer_options
-from airflow_hiveacid.spark.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    empty_file,
-)
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
@@ -58,21 +51,25 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
+from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
     from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, CompactionOutcome
-    from airflow_hiveacid.maintenance.window import Window
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import Window
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
     from airflow_hiveacid.spark.writing.context import JobContext
@@ -91,56 +88,26 @@ _PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 class Compactor:
     """The compactor of one partition. Not thread-safe.
 
-    `policy` decides which concurrent commits the compaction tolerates. `shared` are the notes of
-    the table, for all compactors of a job. `window` may stop the job.
+    `client` is the connection of its thread. `shared` are the notes of the table, for all
+    compactors of a job. The compaction's steps fail once the window stops it.
     """
 
-    spark: SparkSession
+    job: JobContext
     client: MetastorePort
-    terms: JobTerms
     facts: CompactionFacts
-    policy: ConflictPolicy
     shared: SharedNotes
     window: Window
-
-    @classmethod
-    def of(
-        cls,
-        job: JobContext,
-        client: MetastorePort,
-        facts: CompactionFacts,
-        shared: SharedNotes,
-        window: Window,
-    ) -> Self:
-        """Return a job's compactor for one thread; its steps fail once the window stops it.
-
-        Raises:
-            ConfigurationError: the table's conflict policy is invalid.
-        """
-        return cls(
-            spark=job.spark,
-            client=client,
-            terms=dataclasses.replace(job.terms, on_step=_checking(window, job.terms.on_step)),
-            facts=facts,
-            policy=job.policy_of(facts.table),
-            shared=shared,
-            window=window,
-        )
 
     def compact(self) -> CompactionOutcome:
         """Compact the partition, if it is due and no other compactor works on it.
 
         A failure that the same files would cause again is counted (`maintenance.pauses`).
-
-        Raises:
-            CompactionNotDoneError: the user requested a minor or major compaction, and something
-                prevents it.
         """
-        wanted = self.facts.plan(self.client)
-        if isinstance(wanted, NoCompaction):
-            return self.facts.checked(self.facts.outcome(wanted))
+        plan = self.facts.plan(self.client)
+        if isinstance(plan, NoCompaction):
+            return self.facts.checked(self.facts.outcome(plan))
         try:
-            outcome = self._compact_as(wanted)
+            outcome = self._compact_as(plan)
         except HiveAcidError as error:
             self._note(error)
             raise
@@ -149,17 +116,19 @@ class Compactor:
         return self.facts.checked(outcome)
 
     def _compact_as(self, wanted: CompactionPlan) -> CompactionOutcome:
-        look = self._look(Doing(wanted.choice.value))
-        group = f"{self.terms.attempt} {self.facts.table.ref} {self.facts.name}"
+        terms, policy = self.job.terms, self.job.policy_of(self.facts.table)
+        on_step = _checking(self.window, terms.on_step)
+        look = self._look(WriteKind(wanted.choice.value), policy)
+        group = f"{terms.attempt} {self.facts.table.ref} {self.facts.name}"
         with (
-            job_group(self.spark, group) as cancel,
+            job_group(self.job.spark, group) as cancel,
             compacting(
                 self.client,
-                dataclasses.replace(self.terms, on_lost=cancel),
+                dataclasses.replace(terms, on_step=on_step, on_lost=cancel),
                 table=self.facts.table,
                 partition=in_queue(self.facts.partition),
                 compaction_type=CompactionType(wanted.choice.value),
-                policy=self.policy,
+                policy=policy,
                 on_alone=look,
             ) as work,
         ):
@@ -169,28 +138,29 @@ class Compactor:
 
     def _note(self, error: HiveAcidError) -> None:
         """Count a failure, unless the job is being stopped or the partition was dropped."""
-        if not would_fail_again(error) or self.window.is_stopped or is_stopped(self.spark):
+        if not would_fail_again(error) or self.window.is_stopped or is_stopped(self.job.spark):
             return
-        facts, job_key = self.facts, self.terms.job_key or ""
+        facts, job_key = self.facts, self.job.terms.job_key or ""
         if not facts.where.is_dropped(self.client):  # the note would create the directory again
             note_failure(facts.table, facts.partition, error, job_key=job_key, now_s=time.time())
 
-    def _look(self, doing: Doing) -> Callable[[MetastoreTransaction], None]:
-        """Return a function that looks for later commits that conflict with the compaction."""
-        if not looks_for_rivals(self.policy, doing):
+    def _look(
+        self, doing: WriteKind, policy: ConflictPolicy
+    ) -> Callable[[MetastoreTransaction], None]:
+        if not looks_for_rivals(policy, doing):
             return lambda _: None
         # List the directories before requesting the write IDs. Then the write IDs cover every
         # listed directory, including directories of open transactions.
         ref, location = self.facts.table.ref, self.facts.partition.location
-        there = frozenset(list_directories(*open_location(location)))
+        directories = frozenset(list_directories(*open_location(location)))
         began = self.client.valid_write_ids([ref], self.client.valid_txns())
         return RivalCheck(
             client=self.client,
             table=ref,
             location=location,
-            policy=self.policy,
+            policy=policy,
             doing=doing,
-            there=there,
+            there=directories,
             began=began[ref],
         ).check
 
@@ -216,7 +186,7 @@ class Compactor:
         older = self._has_older_readers(work.txn.txn_id)
         plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
         if work.claim is not None:
-            self.client.set_job_id(work.claim, self.spark.sparkContext.applicationId)
+            self.client.set_job_id(work.claim, self.job.spark.sparkContext.applicationId)
             self._note_as_ours(work.claim.entry_id, work)
         return self._write_and_publish(plan, work, look)
 
@@ -227,7 +197,7 @@ class Compactor:
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
-        token = f"{txn.txn_id}-{self.terms.attempt}"
+        token = f"{txn.txn_id}-{self.job.terms.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
         # too. A process may be suspended for longer than its lock lasts. Such a process must not
         # bring back rows that were removed meanwhile.
@@ -316,12 +286,12 @@ class Compactor:
             return None
         if files > 1:
             return seen_by_halves(plan, files)
-        others = set(self.client.valid_txns().open) - {txn_id}
-        if plan.is_major and others:
+        open_txns = set(self.client.valid_txns().open) - {txn_id}
+        if plan.is_major and open_txns:
             # Without its marker file, a compacted base looks like the base of a single write. A
             # reader with an older snapshot may then read the base, and see rows that are not
             # visible in its snapshot.
-            oldest = min(others)
+            oldest = min(open_txns)
             return (
                 f"transaction {oldest} is open. On this store a base's rows appear before its"
                 f" marker file, and until then transaction {oldest} could see rows that are newer"
@@ -356,7 +326,7 @@ class Compactor:
             )
             for bucket in buckets_by_rows(plan.state, write_ids)
         ]
-        files = [self._staged(file) for file in compact_buckets(self.spark, works)]
+        files = [self._staged(file) for file in compact_buckets(self.job.spark, works)]
         files += self._empty_results(outputs, files, staging)
         return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
 
@@ -367,12 +337,11 @@ class Compactor:
         staging: Staging,
         options: WriterOptions,
     ) -> list[StagedFile]:
-        """Compact an insert-only table: combine small files into larger files."""
         table, partition = self.facts.table, self.facts.partition
         storage = partition.storage or table.storage
         check_files_readable(table.ref, storage, table.parameters, table.columns)
         check_files_writable(table, [partition], keeps_text_form=True)
-        found = plain_files(
+        data_files = plain_files(
             plan.read,
             storage.format,
             with_originals=table.reads_originals,
@@ -388,9 +357,9 @@ class Compactor:
                 staging=staging,
                 options=options,
             )
-            for number, together in enumerate(put_together(found))
+            for number, together in enumerate(put_together(data_files))
         ]
-        return [self._staged(file) for file in compact_plain_files(self.spark, works)]
+        return [self._staged(file) for file in compact_plain_files(self.job.spark, works)]
 
     def _staged(self, file: CompactedFile) -> StagedFile:
         return StagedFile(
@@ -456,8 +425,8 @@ class Compactor:
             why = f"{newer} has replaced the files that were to be compacted"
             work.refuse(why, is_pointless=True)
             return True
-        now = resolve(listing, work.write_ids, newest.txns, table.kind)
-        is_gone = bool(_read_from(plan.state)) and not _read_from(now)
+        state = resolve(listing, work.write_ids, newest.txns, table.kind)
+        is_gone = bool(_read_from(plan.state)) and not _read_from(state)
         if is_gone:
             why = "the files that were to be compacted no longer exist: they were truncated"
             work.refuse(why, is_pointless=True)
@@ -473,11 +442,11 @@ class Compactor:
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
                 return f"transaction {txn_id} is about to commit {name}"
-        before, now = live_names(plan.state), live_names(state)
-        if before == now:
+        old_names, new_names = live_names(plan.state), live_names(state)
+        if old_names == new_names:
             return _made_later(plan, state)
-        changes = [f"{name} was added" for name in sorted(now - before)]
-        changes += [f"{name} is no longer read" for name in sorted(before - now)]
+        changes = [f"{name} was added" for name in sorted(new_names - old_names)]
+        changes += [f"{name} is no longer read" for name in sorted(old_names - new_names)]
         return (
             f"since the compaction began, {self.facts.partition.location} changed:"
             f" {', '.join(changes[:_MOST_SHOWN])}"
@@ -502,7 +471,6 @@ def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
 
 
 def _read_from(state: AcidState) -> set[str]:
-    """Return the names of the directories and original files that are read."""
     return live_names(state) | {file.path for file in state.originals}
 
 

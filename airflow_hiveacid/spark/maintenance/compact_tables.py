@@ -1,7 +1,7 @@
-"""Compaction of many tables in one job, in the order of the plan.
+"""The compaction job: the partitions of all its tables, in the order of the plan.
 
-Partitions of all tables are compacted in parallel. Each partition has its own transaction, as in
-`compact_table`. A partition that cannot be compacted does not stop the others; the job fails at its
+Partitions of all tables are compacted in parallel. Each partition has its own transaction and its
+own connection. A partition that cannot be compacted does not stop the others; the job fails at its
 end. After the end of the job's window, no partition starts.
 """
 
@@ -12,14 +12,19 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
-from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
-from airflow_hiveacid.maintenance.results import compactions_result
-from airflow_hiveacid.maintenance.tables_planner import plan_tables
-from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    JobFailedError,
+    TaskKilledError,
+    typed,
+)
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
+from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
@@ -28,8 +33,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
-    from airflow_hiveacid.maintenance.tables_planner import DueCompaction, TablesPlan
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -42,11 +47,10 @@ def compact_tables(job: JobContext) -> JobResult:
     """Compact the partitions that need it, of all transactional tables with matching names.
 
     Raises:
-        InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
-        FencedError: a newer copy of the job is running.
-        PartitionsFailedError: a table or partition failed. The others are done.
+        HiveAcidError: as in `plan_tables`, or the only table or partition failed.
+        PartitionsFailedError: one of several tables or partitions failed. The others are done.
     """
-    spec = job.job_of(CompactTablesSpec)
+    spec = job.job_of(CompactSpec)
     ended = nothing_in_window(job.spec, spec)
     if ended is not None:
         return ended
@@ -55,15 +59,16 @@ def compact_tables(job: JobContext) -> JobResult:
         run.report_due()
     else:
         _compact(job, run, Window.of(spec))
-    run.check(spec.target, run.done)
-    return compactions_result(job.spec, spec, run)
+    run.check(spec, run.done)
+    return compaction_result(job.spec, spec, run)
 
 
 def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
     """Return the notes of the tables with due partitions that can be written; the others fail."""
     notes: dict[TableRef, SharedNotes] = {}
-    for table in {one.facts.table.ref: one.facts.table for one in run.due}.values():
+    for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
         try:
+            check_files_writable(table)
             check_publishable(table.ref, table.location)
             check_writable(table.location)
             job.policy_of(table)
@@ -78,35 +83,39 @@ def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, Share
 def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
     notes = _notes_of_writable(job, run)
 
-    def compact(client: MetastorePort, one: DueCompaction) -> CompactionOutcome | None:
+    def compact(client: MetastorePort, due: Due) -> CompactionOutcome | None:
         """Compact a partition; return None if it is left, because the window has ended."""
         if window.is_over:
             return None
-        shared = notes[one.facts.table.ref]
+        facts, _ = due
         try:
-            return Compactor.of(job, client, one.facts, shared, window).compact()
+            shared = notes[facts.table.ref]
+            return Compactor(
+                job=job, client=client, facts=facts, shared=shared, window=window
+            ).compact()
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
                 raise
-            log.info("%s: stopped at the end of the window: %s", one.facts.where.name, error)
+            log.info("%s: stopped at the end of the window: %s", facts.where.name, error)
             return None
 
     with _stopping(job, window):
-        found = run.each(
+        results = run.each(
             job.client,
-            [one for one in run.due if one.facts.table.ref in notes],
+            [due for due in run.due if due[0].table.ref in notes],
             compact,
-            where=lambda one: one.facts.where,
+            where=lambda due: due[0].where,
             at_once=job.spark.sparkContext.defaultParallelism,
         )
-    left = []
-    for one, outcome in found:
+    remainder = []
+    for due, outcome in results:
         if outcome is None:
-            left.append(one)
+            remainder.append(due)
             continue
-        log.info("%s: %s", one.facts.where.name, outcome.text)
-        run.outcomes.append((one.table, outcome))
-    run.leave(left)
+        facts, _ = due
+        log.info("%s: %s", facts.where.name, outcome.text)
+        run.outcomes.append((str(facts.table.ref), outcome))
+    run.leave(remainder)
 
 
 @contextmanager
@@ -115,10 +124,10 @@ def _stopping(job: JobContext, window: Window) -> Iterator[None]:
 
     Cancel them again and again, because a compaction may start its next Spark job after a cancel.
     """
-    done = threading.Event()
+    end = threading.Event()
 
     def watch() -> None:
-        while not done.wait(_LOOK_EVERY_S):
+        while not end.wait(_LOOK_EVERY_S):
             if window.is_stopped:
                 job.spark.sparkContext.cancelAllJobs()
 
@@ -128,6 +137,6 @@ def _stopping(job: JobContext, window: Window) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        end.set()
         if window.stops:
             watcher.join()

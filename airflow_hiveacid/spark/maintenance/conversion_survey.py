@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.records.conversion import Move
+    from airflow_hiveacid.format.records.maintenance import Move
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -64,12 +64,7 @@ class ConversionSurvey:
         return self.client.get_table(self.ref)
 
     def plan(self) -> ConversionOutcome:
-        """Return the outcome that a conversion would have now.
-
-        Raises:
-            ConversionRefusedError: the table cannot be converted.
-            StorageError: the table's directories cannot be read.
-        """
+        """Return the outcome that a conversion would have now."""
         table = self.table()
         if table.kind is KINDS[self.to]:
             return self.nothing(table)
@@ -100,8 +95,8 @@ class ConversionSurvey:
         if why is None:
             why = self._why_not_partitions(table)
         if why is None and self.to is not ConversionTarget.FLAT:
-            found = (why_not_files(listing, self.to) for listing in self.listings(table))
-            why = next((reason for reason in found if reason is not None), None)
+            reasons = (why_not_files(listing, self.to) for listing in self.listings(table))
+            why = next((reason for reason in reasons if reason is not None), None)
         if why is None and self.to is not ConversionTarget.FLAT:
             why = self._why_not_compactable(table)
         if why is None and table.kind is TransactionalKind.INSERT_ONLY:
@@ -116,10 +111,10 @@ class ConversionSurvey:
         return ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
 
     def _why_not_partitions(self, table: TableInfo) -> str | None:
-        wanted = table.storage.format
+        table_format = table.storage.format
         for partition in self.partitions(table):
-            found = wanted if partition.storage is None else partition.storage.format
-            if found is not wanted:
+            format_ = table_format if partition.storage is None else partition.storage.format
+            if format_ is not table_format:
                 return f"it is stored as {table.storage}, but its partition {partition.name} is not"
         return None
 
@@ -163,8 +158,8 @@ class ConversionSurvey:
         # Some of Hive's compactors take no locks. A compactor without locks would write a base next
         # to the flat files.
         at_work = (s for s in unfinished(self.client, self.ref) if s.entry.is_at_work)
-        found = next(at_work, None)
-        return None if found is None else f"a compaction is queued or running: {found}"
+        status = next(at_work, None)
+        return None if status is None else f"a compaction is queued or running: {status}"
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return all partitions, ordered by name, with their storage formats."""
@@ -195,11 +190,8 @@ class ConversionSurvey:
     ) -> list[Move]:
         """Return the files to move, and their new paths.
 
-        Args:
-            table: the table as it is now.
-            write_ids: the write IDs that decide which directories are live. Only files of live
-                directories are moved out.
-            own: the write ID of the delta for the moved files; None to move files out of deltas.
+        Only files of directories that are live with `write_ids` are moved out. `own` is the write
+        ID of the delta for the moved files; None to move files out of deltas.
 
         Raises:
             ConversionRefusedError: some directories are not live.

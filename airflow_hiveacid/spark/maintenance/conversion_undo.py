@@ -39,12 +39,7 @@ class WayBack:
     guard: Callable[[], None]
 
     def recover(self) -> None:
-        """Finish or undo a conversion that was killed.
-
-        Raises:
-            ConversionRefusedError: the table was written after that conversion.
-            HiveAcidError: recovery failed.
-        """
+        """Finish or undo a conversion that was killed."""
         table = self.survey.table()
         note = ConversionNote.read(table.location)
         if note is None:
@@ -80,8 +75,8 @@ class WayBack:
             self.survey.client.set_table_parameters(table.ref, note.undo)
         note.move_back(self.guard)
         # A stalled process that seemed to have ended may have moved one more file.
-        if left := note.not_back():
-            raise StorageError(f"{left[0]} was moved again while it was moved back; try again")
+        if remainder := note.not_back():
+            raise StorageError(f"{remainder[0]} was moved again while it was moved back; try again")
         for uri in sorted(_made_by(note)):
             _remove_empty(uri)
         ConversionNote.remove(table.location)
@@ -98,11 +93,7 @@ class WayBack:
             log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
 
     def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
-        """Check that a conversion of this table can have written the note.
-
-        Raises:
-            ConversionRefusedError: the note leads elsewhere, or names an unknown write ID.
-        """
+        """Check that a conversion of this table can have written the note."""
         locations = {table.location, *(p.location for p in self.survey.partitions(table))}
         why = why_not_noted(note.moves, note.emptied, note.undo, note.write_id, locations=locations)
         if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
@@ -116,18 +107,14 @@ class WayBack:
             )
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
-        """Check that an undo neither hides new rows nor brings back old rows.
-
-        Raises:
-            ConversionRefusedError: the table was written or compacted since the interruption.
-        """
+        """Check that an undo neither hides new rows nor brings back old rows."""
         why_not = _why_not_in if note.write_id is not None else _why_not_out
         for listing in self.survey.listings(table):
-            found = why_not(table, note, listing)
-            if found is not None:
+            reason = why_not(table, note, listing)
+            if reason is not None:
                 note_uri = ConversionNote.uri(table.location)
                 raise self.survey.refused(
-                    f"{found} after an earlier conversion was interrupted, so that conversion can"
+                    f"{reason} after an earlier conversion was interrupted, so that conversion can"
                     f" be neither finished nor undone; {note_uri} lists the files that it moved."
                     " Move these files to their correct places, then remove that note"
                 )
@@ -142,8 +129,8 @@ def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str
     if table.kind is not TransactionalKind.INSERT_ONLY:
         return None
     own = {move.target.partition("/")[0] for move in note.moves}
-    found = _directories(listing) - own
-    return f"{listing.location}/{min(found)} was written" if found else None
+    directories = _directories(listing) - own
+    return f"{listing.location}/{min(directories)} was written" if directories else None
 
 
 def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
@@ -167,7 +154,6 @@ def _directories(listing: Listing) -> set[str]:
 
 
 def _made_by(note: ConversionNote) -> set[str]:
-    """Return the directories that a conversion made for its moved files."""
     return {
         f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
         for move in note.moves
@@ -177,6 +163,6 @@ def _made_by(note: ConversionNote) -> set[str]:
 
 def _remove_empty(uri: str) -> None:
     location, _, name = uri.rpartition("/")
-    if found := files_below(location, name):
-        raise StorageError(f"{location}/{found[0].path} still exists; try again")
+    if files := files_below(location, name):
+        raise StorageError(f"{location}/{files[0].path} still exists; try again")
     delete_directory(*open_location(uri))

@@ -1,19 +1,10 @@
 """Conversion of one table: flat to full ACID or insert-only, and insert-only to flat.
 
-An exclusive lock is held until the conversion ends. Until then, no client that uses Hive's locks
-can read or write the table. The steps of `Converter._convert`, in order: finish or undo an
-interrupted conversion; check the table; then
-
-* to full ACID: read the rows twice, as rows of the flat table and as rows of the future full-ACID
-  table. If the rows are equal, set the parameters. This step needs no undo. An undo is also
-  impossible, because the metastore does not allow removing 'transactional' from a full-ACID table.
-* to another kind: write a note, move files, set the parameters, read the rows again. If the rows
-  differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
-  done.
-
-The transaction only holds the lock. Before each step, the metastore must confirm the lock. A
-conversion that has lost its lock stops. The next conversion reads the note, and finishes or undoes
-it.
+An exclusive lock is held until the conversion ends. The steps are those of
+docs/decisions/conversion.md: to full ACID, read the rows twice, then set the parameters, which the
+metastore does not allow removing; to another kind, write a note, move files, set the parameters,
+read the rows again, and undo all steps if the rows differ or a step fails. The transaction only
+holds the lock; before each step, the metastore must confirm the lock.
 """
 
 from __future__ import annotations
@@ -41,26 +32,55 @@ from airflow_hiveacid.plan.conversion import (
     parameters_of,
     steps_of,
 )
+from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.maintenance.conversion_survey import (
     ConversionSurvey,
     no_write_ids,
 )
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.spark.reading.target import Target
+from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of tables, which Spark reads before and after a conversion."""
+
+    spark: SparkSession
+    client: MetastorePort
+
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
+        """Run a block's Spark jobs as one group; yield a function that cancels the group."""
+        return job_group(self.spark, name)
+
+    def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
+        """Return the digest of a table's rows, read with the given definition of the table."""
+        target = Target(
+            spark=self.spark,
+            table=table,
+            write_ids=write_ids,
+            txns=self.client.valid_txns(),
+            partitions=self.client.list_partitions(table),
+        )
+        return row_digest(target.rows())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +126,6 @@ class Converter:
         return outcome
 
     def _convert(self, txn: MetastoreTransaction) -> ConversionOutcome:
-        """Convert the table while the exclusive lock is held."""
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
         table = self.client.get_table(self.ref)
@@ -130,7 +149,6 @@ class Converter:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
     def _check_locations(self, table: TableInfo) -> None:
-        """Check that files and directories can be renamed at all locations of the table."""
         check_writable(table.location)
         partitions = self._survey.partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:
@@ -139,7 +157,6 @@ class Converter:
     # ---- steps -----------------------------------------------------------------------------------
 
     def _exclude(self, txn: MetastoreTransaction) -> None:
-        """Wait for an exclusive lock on the table."""
         component = LockComponent(
             table=self.ref,
             lock_type=LockType.EXCLUSIVE,
@@ -161,11 +178,11 @@ class Converter:
         self, table: TableInfo, txn: MetastoreTransaction
     ) -> ConversionOutcome:
         """Convert to full ACID if the rows before and after the conversion are equal."""
-        nothing = no_write_ids(self.ref)
+        write_ids = no_write_ids(self.ref)
         files = self._survey.files(table)
-        before = self.rows.digest(table, nothing)
+        digest = self.rows.digest(table, write_ids)
         as_will_be = dataclasses.replace(table, kind=TransactionalKind.FULL_ACID)
-        self._require_alike(before, self.rows.digest(as_will_be, nothing))
+        self._require_alike(digest, self.rows.digest(as_will_be, write_ids))
         txn.step("verified")
         self._require_files(table, files)
         txn.confirm_alive()
@@ -180,7 +197,7 @@ class Converter:
             raise
         steps = steps_of(table, self.to, len(files))
         return outcome_of(
-            table, self.to, steps=steps, done=True, rows=before.rows, txn_id=txn.txn_id
+            table, self.to, steps=steps, done=True, rows=digest.rows, txn_id=txn.txn_id
         )
 
     def _require_files(self, table: TableInfo, files: list[tuple[str, str, int]]) -> None:
@@ -247,18 +264,18 @@ class Converter:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
-        before = self.rows.digest(table, write_ids)
+        digest = self.rows.digest(table, write_ids)
         note.move_all(txn.confirm_alive)
         txn.step("moved")
         txn.confirm_alive()
         self.client.set_table_parameters(self.ref, parameters_of(table, self.to))
         txn.step("switched")
-        now = self.client.get_table(self.ref)
-        if now.kind is not KINDS[self.to]:
+        changed_table = self.client.get_table(self.ref)
+        if changed_table.kind is not KINDS[self.to]:
             raise self._survey.refused("the metastore did not change its kind")
-        seen = no_write_ids(self.ref) if is_out else self._survey.write_ids()
-        self._require_alike(before, self.rows.digest(now, seen))
-        if not is_out and set(self._survey.paths(now)) != moved_to(note.moves):
+        new_write_ids = no_write_ids(self.ref) if is_out else self._survey.write_ids()
+        self._require_alike(digest, self.rows.digest(changed_table, new_write_ids))
+        if not is_out and set(self._survey.paths(changed_table)) != moved_to(note.moves):
             raise TableChangedError(table=self.ref, what="files")
         txn.step("verified")
         txn.confirm_alive()
@@ -269,7 +286,7 @@ class Converter:
             self.to,
             steps=steps_of(table, self.to, len(note.moves)),
             done=True,
-            rows=before.rows,
+            rows=digest.rows,
             files_moved=len(note.moves),
             txn_id=txn.txn_id,
         )

@@ -1,16 +1,9 @@
 """Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
-The metastore does not allow removing 'transactional' from a full-ACID table. So a flat copy takes
-over the table's name. The exchange runs under an exclusive lock. The exchange compares the rows of
-both tables, renames the full-ACID table to `<name>__acid`, and renames the copy to `<name>`. The
-reverse exchange restores the full-ACID table with all its files and write IDs.
-
-Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. Even after an
-earlier copy is dropped, the metastore remembers write IDs for the copy's name (AcidEventListener).
-No table with write IDs can be renamed to that name.
-
-Between the two renames no table is called `<name>`. If a job is killed at this point, two tables
-with the same rows remain. `recover` then renames the copy to `<name>`. Must not depend on Spark.
+The metastore does not allow removing 'transactional' from a full-ACID table, so a flat copy takes
+over the table's name (docs/decisions/conversion.md). Each copy gets a new name: a copy starts as an
+insert-only table, the metastore remembers write IDs for its name even after a drop, and no table
+with write IDs can be renamed to that name (AcidEventListener). Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -43,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
+    from airflow_hiveacid.spark.maintenance.convert import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 # The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
@@ -77,15 +70,11 @@ class Exchange:
         return kept_table(self.ref)
 
     def recover(self) -> None:
-        """Rename the copy to the table's name, if an earlier job was killed before this rename.
-
-        Raises:
-            HiveAcidError: the rename failed.
-        """
-        kept = found_table(self.client, self.kept)
-        if kept is None or found_table(self.client, self.ref) is not None:
+        """Rename the copy to the table's name, if an earlier job was killed before this rename."""
+        acid_table = found_table(self.client, self.kept)
+        if acid_table is None or found_table(self.client, self.ref) is not None:
             return
-        for copy in self._copies_of(kept):
+        for copy in self._copies_of(acid_table):
             if copy.kind is TransactionalKind.NONE:
                 log.warning("finishing an interrupted exchange table=%s", self.ref)
                 self._rename(copy.ref, self.ref)
@@ -93,8 +82,10 @@ class Exchange:
 
     def way_back(self, table: TableInfo) -> TableInfo | None:
         """Return the full-ACID table that this copy has replaced; None if there is none."""
-        kept = found_table(self.client, self.kept)
-        return kept if kept is not None and _is_copy(table, self.ref, kept) else None
+        acid_table = found_table(self.client, self.kept)
+        return (
+            acid_table if acid_table is not None and _is_copy(table, self.ref, acid_table) else None
+        )
 
     def make_room(self) -> None:
         """Check that no table has the name `kept`, and remove copies left by earlier jobs.
@@ -116,10 +107,12 @@ class Exchange:
         names = self.client.list_tables(self.ref.db)
         # Skip a copy that a user has renamed, such as t__flat_old, because its rows may have
         # changed.
-        known = (name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
-        refs = [TableRef(self.ref.db, self._prefix + end) for end in known if _COPY.match(end)]
-        found = [found_table(self.client, ref) for ref in refs]
-        return [copy for copy in found if copy is not None and _is_copy(copy, self.ref, table)]
+        suffixes = (
+            name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)
+        )
+        refs = [TableRef(self.ref.db, self._prefix + end) for end in suffixes if _COPY.match(end)]
+        tables = [found_table(self.client, ref) for ref in refs]
+        return [copy for copy in tables if copy is not None and _is_copy(copy, self.ref, table)]
 
     def leave(self) -> int:
         """Rename the flat copy to the table's name; return its number of rows.
@@ -132,26 +125,25 @@ class Exchange:
         """
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
-            before = self._digest(table)
+            digest = self._digest(table)
             if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
-            if self._digest(copy) != before:
+            if self._digest(copy) != digest:
                 raise TableChangedError(table=self.ref, what="rows")
             self.terms.on_step("compared")
             self._exchange(guard, self.kept, self.copy)
-        return before.rows
+        return digest.rows
 
     def come_back(self, kept: TableInfo) -> int:
         """Rename the kept table to its original name; return its number of rows.
 
         Raises:
             ConversionRefusedError: the rows of the two tables differ.
-            HiveAcidError: as `leave`.
         """
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
-            before = self._digest(flat)
-            if self._digest(kept) != before:
+            digest = self._digest(flat)
+            if self._digest(kept) != digest:
                 raise self._refused(
                     ConversionTarget.FULL_ACID,
                     f"it replaced {self.kept}, and the rows of the two tables differ. MERGE the"
@@ -164,10 +156,9 @@ class Exchange:
             self.client.drop_table(self.copy, purge=True)
         except HiveAcidError as error:
             log.warning("cannot remove the copy table=%s: %s", self.copy, error)
-        return before.rows
+        return digest.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:
-        """Rename the table to `away`, then rename `here` to the table's name."""
         expected = _traits(self.client.get_table(here))
         guard()
         self._rename(self.ref, away)
@@ -175,10 +166,10 @@ class Exchange:
         try:
             self._rename(here, self.ref)
         except HiveAcidError as error:
-            there = found_table(self.client, self.ref)
-            if there is not None and _traits(there) == expected:
+            table = found_table(self.client, self.ref)
+            if table is not None and _traits(table) == expected:
                 return  # the rename's reply was lost, or a different job has recovered the table
-            if there is None and not isinstance(error, MetastoreUnavailableError):
+            if table is None and not isinstance(error, MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
         self.terms.on_step("exchanged")
@@ -197,8 +188,8 @@ class Exchange:
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
         """Run a block under an exclusive lock; yield a guard that raises if the lock is lost."""
-        wanted = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
-        with locked(self.client, wanted, self.terms) as txn_id:
+        components = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
+        with locked(self.client, components, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
 
     def _refused(self, to: ConversionTarget, why: str) -> ConversionRefusedError:

@@ -1,13 +1,10 @@
 """The proof that no file of a table stores a row that satisfies a condition.
 
-Input is a job with a table and a condition. Output is a document: what was looked at, which files
-still store such rows or could not be read, and why these files are still there. The job changes
-nothing. It takes no lock, so that cleaners do not wait for it.
-
-A file may appear during the search, for example the result of a compaction that began before the
-rows were deleted. So the job lists all files again until a listing has no new file. A listing may
-miss a file that is renamed meanwhile, but the next listing has that file. So the last but one
-listing is the time for which the proof holds.
+The job changes nothing, and takes no lock, so that cleaners do not wait for it. A file may appear
+during the search, for example the result of a compaction that began before the rows were deleted.
+So the job lists all files again until a listing has no new file. A listing may miss a file that is
+renamed meanwhile, but the next listing has that file. So the last but one listing is the time for
+which the proof holds.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from airflow_hiveacid.maintenance.stored_files import StoredFile, stored_files
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.maintenance.stored_search import How, Looked, StoredSearch
+from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 
@@ -44,9 +41,7 @@ def prove_erasure(job: JobContext) -> JobResult:
     """Look for the rows in every file; return the document in the result's `details`.
 
     Raises:
-        InputError: the table is not transactional, or the condition is wrong.
         ErasureNotProvedError: files kept appearing.
-        StorageError: a directory cannot be listed.
     """
     spec = job.job_of(ProveErasureSpec)
     table = job.client.get_table(TableRef.parse(spec.target))
@@ -59,7 +54,7 @@ def prove_erasure(job: JobContext) -> JobResult:
     )
     columns = [column.name for column in search.used]  # checks the condition, too
     snapshot = snapshot_now(job.client, [table.ref])
-    looked: dict[StoredFile, Looked] = {}
+    looked: dict[StoredFile, SearchResult] = {}
     files: list[StoredFile] = []
     partitions: Sequence[PartitionInfo] = ()
     times: list[float] = []
@@ -70,14 +65,18 @@ def prove_erasure(job: JobContext) -> JobResult:
         files = stored_files(table, partitions, spec.locations)
         new = search.look([file for file in files if file not in looked])
         looked |= new
-        if len(times) > 1 and all(one.how is How.WITHOUT_ROWS for one in new.values()):
+        if len(times) > 1 and all(result.how is How.WITHOUT_ROWS for result in new.values()):
             break
     else:
         raise ErasureNotProvedError(
             table=table.ref, found="new files kept appearing during the search"
         )
-    found = {file: looked[file] for file in files}
-    left = {file: one for file, one in found.items() if one.rows or one.how is How.NOT_READ}
+    results = {file: looked[file] for file in files}
+    failures = {
+        file: result
+        for file, result in results.items()
+        if result.rows or result.how is How.NOT_READ
+    }
     return JobResult(
         kind=job.spec.kind,
         job_key=job.spec.job_key,
@@ -85,22 +84,22 @@ def prove_erasure(job: JobContext) -> JobResult:
         table=str(table.ref),
         details={
             "erasure": {
-                "proved": not left,
+                "proved": not failures,
                 "listed_at": dt.datetime.fromtimestamp(times[-2], dt.UTC).isoformat(),
                 "txn_high_watermark": snapshot.txns.high_watermark,
                 "write_id": snapshot.write_ids(table.ref).high_watermark,
                 "columns": columns,
                 "parameters": sorted(spec.parameters),
-                **_counts(found.values()),
+                **_counts(results.values()),
                 "locations": [
-                    {"location": one, "files": sum(file.root == one for file in files)}
-                    for one in dict.fromkeys((table.location, *spec.locations))
+                    {"location": location, "files": sum(file.root == location for file in files)}
+                    for location in dict.fromkeys((table.location, *spec.locations))
                 ],
                 "dropped_partitions_in_notes": _dropped_in_notes(table, partitions),
-                "left": _left(job, search, snapshot, left),
+                "left": _left(job, search, snapshot, failures),
                 "looked_at": [
-                    {"path": file.uri, "size_bytes": file.entry.size_bytes, "how": one.how.value}
-                    for file, one in found.items()
+                    {"path": file.uri, "size_bytes": file.entry.size_bytes, "how": result.how.value}
+                    for file, result in results.items()
                 ],
             }
         },
@@ -113,49 +112,52 @@ def _dropped_in_notes(table: TableInfo, partitions: Sequence[PartitionInfo]) -> 
     A name holds the values of the partition columns.
     """
     notes = VersionNotes.of(table)
-    named = {name for note in notes.commits() for name in note.partitions}
-    named |= {str(reset.partition) for reset in notes.resets()}
-    return [*sorted(named - {str(info.name) for info in partitions} - {""})]
+    names = {name for note in notes.commits() for name in note.partitions}
+    names |= {str(reset.partition) for reset in notes.resets()}
+    return [*sorted(names - {str(info.name) for info in partitions} - {""})]
 
 
-def _counts(looked: Iterable[Looked]) -> dict[str, JsonValue]:
-    ways = [one.how for one in looked]
+def _counts(looked: Iterable[SearchResult]) -> dict[str, JsonValue]:
+    ways = [result.how for result in looked]
     return {
         "files": len(ways),
         **{f"files_by_{how.name.lower()}": ways.count(how) for how in How},
-        "rows": sum(one.rows for one in looked),
+        "rows": sum(result.rows for result in looked),
     }
 
 
 def _left(
-    job: JobContext, search: StoredSearch, snapshot: Snapshot, left: Mapping[StoredFile, Looked]
+    job: JobContext,
+    search: StoredSearch,
+    snapshot: Snapshot,
+    left: Mapping[StoredFile, SearchResult],
 ) -> list[JsonValue]:
     """Return the files that store such rows or could not be read, with the reason for each."""
     if not left:
         return []
     table = search.table
     reasons = StillThere.of(job.client, table, job.terms.on_step)
-    found: list[JsonValue] = []
+    entries: list[JsonValue] = []
     visible: str | None = None
-    for file, one in left.items():
+    for file, result in left.items():
         why = (
             "it is outside the table"
             if file.is_outside
             else reasons.why(file.partition, file.below)
         )
-        if why == LIVE and one.rows:
+        if why == LIVE and result.rows:
             visible = _visible(job, search, snapshot) if visible is None else visible
             why = visible
-        found.append(
+        entries.append(
             {
                 "path": file.uri,
                 "partition": str(file.name or ""),
                 "size_bytes": file.entry.size_bytes,
-                "rows": None if one.how is How.NOT_READ else one.rows,
-                "why": f"{one.why_not}; {why}" if one.why_not else why,
+                "rows": None if result.how is How.NOT_READ else result.rows,
+                "why": f"{result.why_not}; {why}" if result.why_not else why,
             }
         )
-    return found
+    return entries
 
 
 def _visible(job: JobContext, search: StoredSearch, snapshot: Snapshot) -> str:

@@ -1,13 +1,9 @@
 """Replacement of a compaction's inputs by its result, and removal of the result after an abort.
 
-A result with a `_v` suffix is invalid if its transaction aborts. Such a result is then removed. A
-result without a suffix is valid as soon as it is renamed, even if the transaction aborts. The
-result contains the rows of its inputs, and readers may already read it. So a result without a
-suffix is kept, unless it would duplicate the rows of another compactor's result
-(`plan.compaction.doubles_rows`). See docs/decisions/compaction.md.
-
-The input is the staged directories and a function that lists the partition's directory; must not
-depend on Spark.
+A result with a `_v` suffix is invalid if its transaction aborts, and is then removed. A result
+without a suffix contains the rows of its inputs, and is valid as soon as it is renamed. So it is
+kept even if the transaction aborts, unless it would duplicate the rows of another compactor's
+result (`plan.compaction.doubles_rows`). Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -19,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.plan.compaction import doubles_rows
-from airflow_hiveacid.spark.writing.publish import Publication, StagedDirectory
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
-from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.listing import give_up, list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.writing.publish import Publication, StagedDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,12 +87,7 @@ class Replacement:
         give_up(location, dead)
 
     def publish(self) -> None:
-        """Publish the result of the compaction.
-
-        Raises:
-            DirectoryExistsError: a directory already exists; it was not changed.
-            StorageError: a rename failed.
-        """
+        """Publish the result of the compaction."""
         self._publication.publish(self.directories)
 
     def take_back(self) -> None:
@@ -116,6 +106,5 @@ class Replacement:
 
 
 def _without_suffix(directory: str) -> str:
-    """Return a directory's name without its visibility suffix, if it has one."""
     name = parse_directory_name(directory)
     return str(dataclasses.replace(name, visibility_txn_id=None)) if name else directory

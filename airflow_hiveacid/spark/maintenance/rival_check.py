@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+    from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -37,7 +37,7 @@ class RivalCheck:
     table: TableRef
     location: str
     policy: ConflictPolicy
-    doing: Doing
+    doing: WriteKind
     there: frozenset[str]
     began: ValidWriteIdList
 
@@ -47,10 +47,10 @@ class RivalCheck:
         Raises:
             WriteConflictError: a conflicting transaction has committed.
         """
-        now = txn.newest(self.table)
+        newest = txn.newest(self.table)
         names = list_directories(*open_location(self.location))
         foreign_writes = come_since(
-            names, self.there, self.began, (now.write_ids(self.table), now.txns)
+            names, self.there, self.began, (newest.write_ids(self.table), newest.txns)
         )
         rival = first_rival(foreign_writes, self.policy, self.client.generation, self.doing)
         if rival is not None:

@@ -44,17 +44,10 @@ class SharedNotes:
     ) -> None:
         """Confirm the ledger's entries of a partition's committed writes.
 
-        A writer writes its entry before it commits. So if a listing is newer than a snapshot, it
-        contains the entries of all writes that the snapshot shows as committed. The ledger is
-        listed again only if the partition has a write that is not committed in the older snapshot.
-
-        Args:
-            state: the partition's state.
-            write_ids: the table's write IDs in the snapshot of `state`.
-            txns: the transactions in that snapshot.
-
-        Raises:
-            StorageError: the ledger cannot be listed, or an entry cannot be read or written.
+        `write_ids` and `txns` are of the snapshot of `state`. A writer writes its entry before it
+        commits. So if a listing is newer than a snapshot, it contains the entries of all writes
+        that the snapshot shows as committed. The ledger is listed again only if the partition has a
+        write that is not committed in the older snapshot.
         """
         location = state.location.rstrip("/")
         with self._lock:

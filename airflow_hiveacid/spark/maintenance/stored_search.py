@@ -23,22 +23,21 @@ from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
+from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.arrow_scan import BATCH_ROWS, for_spark
 from airflow_hiveacid.spark.reading.files.bounds import bounds
 from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
-from airflow_hiveacid.spark.reading.files.orc_fit import is_column, lies_outside
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
     format_by_content,
-    orc_tail,
     row_path,
     stored_rows,
     why_not_as_defined,
@@ -59,8 +58,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column, TableInfo
     from airflow_hiveacid.maintenance.stored_files import StoredFile
+    from airflow_hiveacid.reading.request import KeyRange
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
 # `_changes.json` is the note of a range in a change feed.
@@ -78,7 +77,7 @@ class How(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class SearchResult:
     """How one file was looked at, and how many of its rows match; `why_not` if it was not read."""
 
     how: How
@@ -102,24 +101,20 @@ class StoredSearch:
     def used(self) -> tuple[Column, ...]:
         """The columns that the condition uses."""
         empty = empty_target(self.spark, self.table).alias("t")
-        (found,) = resolved(self.table, empty, [self.where], self.moment)
-        checked_condition(self.table, self.where, found)
+        (expression,) = resolved(self.table, empty, [self.where], self.moment)
+        checked_condition(self.table, self.where, expression)
         every = (*self.table.columns, *self.table.partition_columns)
-        return tuple(column for at, column in enumerate(every) if at in found.uses)
+        return tuple(column for index, column in enumerate(every) if index in expression.uses)
 
-    def look(self, files: Sequence[StoredFile]) -> dict[StoredFile, Looked]:
-        """Look at each file.
-
-        Raises:
-            StoreUnavailableError: the store cannot be reached.
-        """
+    def look(self, files: Sequence[StoredFile]) -> dict[StoredFile, SearchResult]:
+        """Look at each file."""
         names = tuple(dict.fromkeys(f.name for f in files if f.name is not None))
-        left = partitions_where(self.spark, self.table, names, self.where, self.moment)
+        partitions = partitions_where(self.spark, self.table, names, self.where, self.moment)
         _ = self._ranges  # before the threads need them
 
-        def glance(file: StoredFile) -> Looked | PlainFile:
-            if left is not None and file.name is not None and file.name not in left:
-                return Looked(how=How.PARTITION)
+        def glance(file: StoredFile) -> SearchResult | PlainFile:
+            if partitions is not None and file.name is not None and file.name not in partitions:
+                return SearchResult(how=How.PARTITION)
             try:
                 return self._glance(file)
             except StoreUnavailableError:
@@ -128,15 +123,17 @@ class StoredSearch:
                 return _not_read(_without_values(error))
 
         glanced = dict(zip(files, each_in_threads(glance, files), strict=True))
-        found = {file: one for file, one in glanced.items() if isinstance(one, Looked)}
-        return found | self._scan({f: p for f, p in glanced.items() if isinstance(p, PlainFile)})
+        results = {
+            file: result for file, result in glanced.items() if isinstance(result, SearchResult)
+        }
+        return results | self._scan({f: p for f, p in glanced.items() if isinstance(p, PlainFile)})
 
     @cached_property
     def _ranges(self) -> Mapping[str, KeyRange]:
         empty = empty_target(self.spark, self.table).alias("t")
         return bounds(self.table, empty, self.where, self.moment)
 
-    def _glance(self, file: StoredFile) -> Looked | PlainFile:
+    def _glance(self, file: StoredFile) -> SearchResult | PlainFile:
         """Look at a file's name and footer; return the file if its rows must be read."""
         if file.why_not:
             return _not_read(file.why_not)
@@ -147,20 +144,30 @@ class StoredSearch:
         is_length &= self.table.kind is TransactionalKind.FULL_ACID
         is_side = entry.name in _WITHOUT_ROWS or is_length
         if not entry.size_bytes or is_checksum or is_side:
-            return Looked(how=How.WITHOUT_ROWS)
-        found = self._described(file)
-        if found is None:
+            return SearchResult(how=How.WITHOUT_ROWS)
+        description = self._described(file)
+        if description is None:
             is_note = HIDDEN_DIRECTORY in entry.path.split("/")
-            return Looked(how=How.WITHOUT_ROWS) if is_note else _not_read("its format is unknown")
-        tail = orc_tail(found) if found.format is FileFormat.ORC else None
+            return (
+                SearchResult(how=How.WITHOUT_ROWS)
+                if is_note
+                else _not_read("its format is unknown")
+            )
+        tail = description.tail() if description.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):
-            return Looked(how=How.STATISTICS)
-        why_not = why_not or self._why_not_columns(file, found.format, columns_in(found, tail))
-        why_not = why_not or why_not_as_defined(
-            found, tail, self._columns(file), self._read_from(file), is_outside=file.is_outside
+            return SearchResult(how=How.STATISTICS)
+        why_not = why_not or self._why_not_columns(
+            file, description.format, columns_in(description, tail)
         )
-        return found if why_not is None else _not_read(why_not)
+        why_not = why_not or why_not_as_defined(
+            description,
+            tail,
+            self._columns(file),
+            self._read_from(file),
+            is_outside=file.is_outside,
+        )
+        return description if why_not is None else _not_read(why_not)
 
     def _columns(self, file: StoredFile) -> tuple[Column, ...]:
         """Return the columns that a file may have, in the table's order."""
@@ -170,7 +177,7 @@ class StoredSearch:
         """Return the description of a file for readers; None if its format is unknown."""
         store, root = locate(file.root)
         storage = file.partition.storage if file.partition is not None else None
-        found = PlainFile(
+        description = PlainFile(
             store=store,
             path=f"{root}/{file.entry.path}",
             key=file.below,
@@ -178,11 +185,15 @@ class StoredSearch:
             format=FileFormat.TEXT,
             text=text_form(self.table.ref, self.table.storage, self.table.parameters, storage),
         )
-        seen = format_by_content(found.fs, found.path)
+        content_format = format_by_content(description.fs, description.path)
         is_text = (storage or self.table.storage).format is FileFormat.TEXT and not file.is_outside
-        if seen is None and not (is_text and HIDDEN_DIRECTORY not in file.entry.path.split("/")):
+        if content_format is None and not (
+            is_text and HIDDEN_DIRECTORY not in file.entry.path.split("/")
+        ):
             return None
-        return found if seen is None else replace(found, format=seen)
+        return (
+            description if content_format is None else replace(description, format=content_format)
+        )
 
     def _why_not_placed(self, file: StoredFile) -> str | None:
         """Return why a file's partition is needed but unknown, or None."""
@@ -231,44 +242,43 @@ class StoredSearch:
             for column_id in (tail.column_id(*path, column.name),)
         )
 
-    def _scan(self, files: Mapping[StoredFile, PlainFile]) -> dict[StoredFile, Looked]:
-        """Evaluate the condition for every row of these files."""
+    def _scan(self, files: Mapping[StoredFile, PlainFile]) -> dict[StoredFile, SearchResult]:
         if not files:
             return {}
         table = self.table
         number, why_not = (free_name(name, table.column_names) for name in ("file", "why_not"))
-        pieces = [
-            _Piece(
-                number=at,
+        tasks = [
+            _FileTask(
+                number=file_number,
                 file=plain,
                 columns=self._columns(file),
                 used=self.used,
                 read=tuple(c.name for c in self._read_from(file)),
                 names=(number, why_not),
             )
-            for at, (file, plain) in enumerate(files.items())
+            for file_number, (file, plain) in enumerate(files.items())
         ]
         fields = [StructField(number, LongType()), StructField(why_not, StringType())]
         schema = StructType([*fields, *struct_of(self.used)])
-        rows = run_tasks(self.spark, _read, pieces, schema)
+        rows = run_tasks(self.spark, _read, tasks, schema)
         values = [self._value(column, number, list(files)) for column in self.used]
         every = whole_rows(table, rows.select(number, why_not, *values), number, why_not)
-        (found,) = resolved(table, every, [self.where], self.moment)
-        holds = F.coalesce(checked_condition(table, self.where, found), F.lit(False))
+        (expression,) = resolved(table, every, [self.where], self.moment)
+        holds = F.coalesce(checked_condition(table, self.where, expression), F.lit(False))
         counts = every.groupBy(number).agg(
             F.count_if(F.col(why_not).isNull() & holds), F.max(why_not)
         )
-        ended = {at: _scanned(matching, why) for at, matching, why in counts.collect()}
-        return {file: ended.get(at, _scanned(0, None)) for at, file in enumerate(files)}
+        ended = {number: _scanned(matching, why) for number, matching, why in counts.collect()}
+        return {file: ended.get(number, _scanned(0, None)) for number, file in enumerate(files)}
 
     def _value(self, column: Column, number: str, files: Sequence[StoredFile]) -> SparkColumn:
         value = F.col(quoted(column.name))
         if column in self.table.partition_columns:
-            at = self.table.partition_columns.index(column)
+            index = self.table.partition_columns.index(column)
             texts = [
                 None
                 if file.name is None
-                else partition_texts(self.table.partition_columns, file.name)[at]
+                else partition_texts(self.table.partition_columns, file.name)[index]
                 for file in files
             ]
             kind = spark_type(parse_type(column.type))
@@ -277,7 +287,7 @@ class StoredSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _FileTask:
     """A file for a task, as plain values.
 
     `columns` are all columns that the file may have, `used` the columns of the frame, and `read`
@@ -293,51 +303,51 @@ class _Piece:
     names: tuple[str, str]
 
 
-def _read(piece: _Piece) -> Iterator[pa.RecordBatch]:
+def _read(task: _FileTask) -> Iterator[pa.RecordBatch]:
     """Read a file on an executor; the last row has a blank reason, or the reason of the failure."""
     try:
         for batch in stored_rows(
-            piece.file, piece.columns, data_columns=piece.read, batch_rows=BATCH_ROWS
+            task.file, task.columns, data_columns=task.read, batch_rows=BATCH_ROWS
         ):
-            yield _rows(piece, batch.num_rows, None, batch)
+            yield _rows(task, batch.num_rows, None, batch)
     except StoreUnavailableError:
         raise
     except StorageError as error:
-        yield _rows(piece, 1, _without_values(error), None)
+        yield _rows(task, 1, _without_values(error), None)
     else:
-        yield _rows(piece, 1, "", None)
+        yield _rows(task, 1, "", None)
 
 
 def _rows(
-    piece: _Piece, size: int, why_not: str | None, batch: pa.RecordBatch | None
+    task: _FileTask, size: int, why_not: str | None, batch: pa.RecordBatch | None
 ) -> pa.RecordBatch:
     values = []
-    for column in piece.used:
+    for column in task.used:
         type_ = parse_type(column.type)
-        if batch is not None and column.name in piece.read:
+        if batch is not None and column.name in task.read:
             value = batch.column(column.name)
         else:
             value = pa.nulls(size, read_type(type_, TimestampForm.PAIR))
         values.append(for_spark(value, type_))
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(piece.number, pa.int64()), size),
+            pa.repeat(pa.scalar(task.number, pa.int64()), size),
             pa.repeat(pa.scalar(why_not, pa.string()), size),
             *values,
         ],
-        names=[*piece.names, *(column.name for column in piece.used)],
+        names=[*task.names, *(column.name for column in task.used)],
     )
 
 
-def _scanned(matching: int, why_not: str | None) -> Looked:
+def _scanned(matching: int, why_not: str | None) -> SearchResult:
     """Return how a file was read: `why_not` is blank if a task has reported the file's end."""
     if why_not == "":
-        return Looked(how=How.SCAN, rows=matching)
+        return SearchResult(how=How.SCAN, rows=matching)
     return _not_read(why_not or "no task has reported its end")
 
 
-def _not_read(why_not: str) -> Looked:
-    return Looked(how=How.NOT_READ, why_not=why_not)
+def _not_read(why_not: str) -> SearchResult:
+    return SearchResult(how=How.NOT_READ, why_not=why_not)
 
 
 def _without_values(error: StorageError) -> str:

@@ -1,26 +1,7 @@
-"""Events: the frames that bring row changes to the writers.
-
-A row change is a frame of events. A delete event contains the row ID of an old row. An insert event
-contains a new row. An update is a delete event and an insert event. The frame omits columns that a
-statement does not change. An update's insert event also contains the old row's ID. The writer
-fetches the omitted columns from the old row, exact to the nanosecond.
-
-Columns of an event frame:
-
-| column | meaning |
-| --- | --- |
-| `_partition` | JSON array of the partition values as strings; `[]` in an unpartitioned table |
-| `_kind` | 0 delete event, 1 insert event |
-| `_bucket` | number of the bucket file to which the event is written |
-| `_file`, `_clause` | for updates: number of the old row's file, and clause of the new row |
-| `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
-| `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
-"""
+"""Frames of events (`writing.events`), from rows of tables and sources."""
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -29,22 +10,18 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP, INSERT_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
-DELETE_KIND: Final = 0
-INSERT_KIND: Final = 1
-IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
-_IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+_IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
 # HiveDecimal does not print these trailing zeros of a decimal's fraction.
 _TRAILING_ZEROS: Final = r"\.?0+$"
-GROUP: Final = ("_partition", "_kind", "_bucket")
-EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +63,6 @@ def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
     return F.to_json(F.array(*texts)) if texts else F.lit("[]")
 
 
-def partition_text(name: PartitionName) -> str:
-    """Return the `_partition` value of a partition, equal to the result of `partition_key`."""
-    text = json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
-    return _ESCAPE.sub(_as_spark_writes_it, text)
-
-
-def _as_spark_writes_it(escape: re.Match[str]) -> str:
-    """Return a JSON escape in upper case, as Spark writes it, so that a partition has one key."""
-    return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"
-
-
 def delete_events(rows: DataFrame) -> DataFrame:
     """Return delete events for the rows of a target scan, or of a join with such a scan."""
     return rows.select(
@@ -105,7 +71,7 @@ def delete_events(rows: DataFrame) -> DataFrame:
         "_bucket",
         F.lit(None).cast("bigint").alias("_file"),
         F.lit(None).cast("int").alias("_clause"),
-        *IDENTITY,
+        *IDENTITY_COLUMNS,
         F.lit(None).cast(rows.schema["row"].dataType).alias("row"),
     )
 
@@ -118,14 +84,19 @@ def insert_events(rows: DataFrame) -> DataFrame:
         "_bucket",
         "_file",
         "_clause",
-        *IDENTITY,
+        *IDENTITY_COLUMNS,
         "row",
     )
 
 
 def with_no_old_row(rows: DataFrame) -> DataFrame:
     """Add the event columns that new rows lack (bucket, file, clause, row ID) as NULL."""
-    empty = {"_bucket": "int", "_file": "bigint", "_clause": "int", **_IDENTITY_TYPES}
+    empty = {
+        "_bucket": "int",
+        "_file": "bigint",
+        "_clause": "int",
+        **dict(zip(IDENTITY_COLUMNS, _IDENTITY_TYPES, strict=True)),
+    }
     columns = set(rows.columns)
     return rows.withColumns(
         {name: F.lit(None).cast(t) for name, t in empty.items() if name not in columns}
@@ -133,9 +104,5 @@ def with_no_old_row(rows: DataFrame) -> DataFrame:
 
 
 def grouped(events: DataFrame) -> DataFrame:
-    """Move each group of events to one Spark task, sorted in the order of the written files.
-
-    Delete events are ordered by row ID. Insert events of updates are ordered by file and old row,
-    so that each old stripe is read once.
-    """
-    return events.repartition(*GROUP).sortWithinPartitions(*GROUP, "_file", *IDENTITY)
+    """Move each group of events to one Spark task, in the order of the writers."""
+    return events.repartition(*GROUP).sortWithinPartitions(*EVENT_ORDER)

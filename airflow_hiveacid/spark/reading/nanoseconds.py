@@ -54,11 +54,8 @@ def load_parquet(
 ) -> DataFrame:
     """Read Parquet files, even if their timestamps are in nanoseconds.
 
-    Args:
-        spark: the session; a setting that the files need remains set.
-        reader: a reader with all options of the source.
-        location: the files.
-        source: the source's name in messages.
+    `source` is the source's name in messages. A setting of the session that the files need remains
+    set.
 
     Raises:
         SourceUnreadableError: a map's keys are in nanoseconds, or the files' timestamps differ in

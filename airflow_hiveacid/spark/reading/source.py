@@ -71,11 +71,8 @@ def load_source(
 ) -> DataFrame:
     """Read a source, lazily.
 
-    Args:
-        spark: the session.
-        source: what to read.
-        tables: the frames of the tables in `tables_of`, read under the job's snapshot.
-        allows_unsafe: whether the source's query may call Java and read files of the driver.
+    `tables` are the frames of the tables in `tables_of`, read under the job's snapshot. With
+    `allows_unsafe`, the source's query may call Java and read files of the driver.
 
     Raises:
         SourceNotFoundError: the source does not exist (yet).

@@ -1,8 +1,7 @@
-"""A table under one snapshot, for reads and changes: its files, and frames of their rows.
+"""Frames of the rows of a table under one snapshot, for reads and changes.
 
-The input is a table and a snapshot; the output is frames with the row ID of each row. The driver
-lists the files and resolves the table's state once. Executors get plain values (files, write IDs,
-column names), so that a retried task reads the same rows.
+The input is a table and a snapshot; the output is frames with the row ID of each row. Executors get
+plain values (files, write IDs, column names), so that a retried task reads the same rows.
 """
 
 from __future__ import annotations
@@ -10,69 +9,49 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from airflow_hiveacid.format.errors import (
-    LocationNotFoundError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.flat_state import flat_state
+from airflow_hiveacid.format.errors import UnknownColumnError
 from airflow_hiveacid.format.table import (
-    PartitionInfo,
-    PartitionName,
     TableInfo,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.helper_columns import NUMBER, free_name
+from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
+from airflow_hiveacid.reading.table_view import TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
-from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.events import IDENTITY, partition_text
-from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
 from airflow_hiveacid.spark.reading.files.bounds import bounds
 from airflow_hiveacid.spark.reading.files.file_numbers import (
-    NUMBER,
     bucket_of,
-    file_number,
     looked_up,
     partition_of,
 )
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.orc_fit import Doubts, doubts_about
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
-from airflow_hiveacid.storage.acid.read.buckets import buckets_of
-from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.writing.events import partition_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
+    from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.access import Touched
+    from airflow_hiveacid.reading.request import KeyRange
+    from airflow_hiveacid.reading.table_view import Staged
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-    from airflow_hiveacid.spark.reading.staged import Staged
-    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.past import Past
 
 POSITION: Final = "__position"
@@ -97,7 +76,7 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     return rows.to(StructType([*fields, *table_struct(table)])).alias("t")
 
 
-def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
+def resolve_target(  # noqa: PLR0913 - as `view_of`
     spark: SparkSession,
     client: MetastorePort,
     table: TableInfo,
@@ -107,125 +86,22 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
     staged: Staged | None = None,
     past: Past | None = None,
 ) -> Target:
-    """Return a table, or some of its partitions, under a snapshot; directories are listed later.
-
-    A table without transactions has no write IDs, so all its files are visible. If the reader's own
-    transaction has staged files, the frames contain their rows as if the files were committed.
-    `past` is the table as of an earlier version. An earlier version has no staged files.
-
-    Raises:
-        VersionGoneError: a partition of the version `past` no longer exists.
-    """
-    touched = touched or Touched()
-    partitions = touched.partitions(client, table)
-    if past is not None:
-        if table.is_partitioned and touched.names is None:
-            past.check_vanished([p.name for p in partitions])
-        write_ids = past.then
-    elif table.kind is TransactionalKind.NONE:
-        write_ids = ValidWriteIdList(table=table.ref, high_watermark=WriteId(0))
-    else:
-        write_ids = snapshot.write_ids(table.ref)
-    if staged is not None:
-        write_ids = write_ids.with_own(staged.write_id)
-        names = {p.name for p in partitions}
-        is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
-        new = [p for p in staged.partitions if p.name in is_asked - names]
-        partitions = (*partitions, *new)
-    return Target(
-        spark=spark,
-        table=table,
-        write_ids=write_ids,
-        txns=snapshot.txns,
-        partitions=partitions,
-        is_narrow=touched.names is not None,
-        staged=staged,
-        past=past,
-    )
+    """Return a table, or some of its partitions, under a snapshot; see `view_of`."""
+    view = view_of(client, table, snapshot, touched, staged=staged, past=past)
+    return Target.of(spark, view)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
-class Target:
-    """A table under one snapshot. A target is used only on the driver; frames contain plain values.
-
-    `is_narrow` is True if `partitions` contains only partitions that the statement can touch.
-
-    Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
-    if the files cannot be read. These members raise VersionGoneError if files of a `past` version
-    are missing.
-    """
+class Target(TableView):
+    """A table under one snapshot, as frames. A target is used only on the driver."""
 
     spark: SparkSession
-    table: TableInfo
-    write_ids: ValidWriteIdList
-    txns: ValidTxnList
-    partitions: tuple[PartitionInfo, ...]
-    ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
-    is_narrow: bool = False
-    staged: Staged | None = None
-    past: Past | None = None
 
-    @cached_property
-    def states(self) -> tuple[AcidState, ...]:
-        """The files of each partition under the snapshot."""
-        if self.past is not None:
-            listings = each_in_threads(self.listing, self.partitions)
-            return self.past.states(self.partitions, listings)
-
-        def state_of(info: PartitionInfo) -> AcidState:
-            if self.table.kind is TransactionalKind.NONE:
-                return flat_state(self.listing(info))
-            return resolve(self.listing(info), self.write_ids, self.txns, self.table.kind)
-
-        return tuple(each_in_threads(state_of, self.partitions))
-
-    def listing(self, info: PartitionInfo) -> Listing:
-        """List a partition's files, including files staged by the reader's own transaction."""
-        own = () if self.staged is None else self.staged.files.get(info.name, ())
-        if own and publishes_files(scheme_of(info.location)):
-            raise UnsupportedTableError(
-                table=self.table.ref,
-                detail="a statement reads rows that an earlier statement of its transaction wrote"
-                f" to {info.location}, but files on {scheme_of(info.location)}:// cannot be read"
-                " before they are published; run the two statements in separate transactions",
-            )
-        try:
-            listing = list_table(info.location)
-        except LocationNotFoundError:
-            if not own:
-                raise
-            listing = Listing(location=info.location, files=())  # the commit creates this partition
-        return dataclasses.replace(listing, files=(*listing.files, *own))
-
-    @cached_property
-    def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:
-        """The files of each partition, bucket by bucket; every delete file has been checked."""
-        return buckets_of(self.states, self.write_ids)
-
-    @property
-    def elsewhere(self) -> dict[PartitionName, str]:
-        """The locations of the partitions that are not at their default location."""
-        usual = self.table.default_partition_location
-        return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
-
-    @cached_property
-    def files(self) -> tuple[TargetFile, ...]:
-        """Every data file, partition by partition, bucket by bucket."""
-        entries = [
-            (partition, data, bucket.deletes_of(data))
-            for partition, buckets in enumerate(self.buckets)
-            for bucket in buckets
-            for data in bucket.inserts
-        ]
-        return tuple(
-            TargetFile(
-                number=file_number(partition, index),
-                partition=partition,
-                data=data,
-                deletes=deletes,
-            )
-            for index, (partition, data, deletes) in enumerate(entries)
-        )
+    @classmethod
+    def of(cls, spark: SparkSession, view: TableView) -> Self:
+        """Return the frames of a view."""
+        fields = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+        return cls(spark=spark, **fields)
 
     def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
         """Return a frame of the live rows to change.
@@ -233,9 +109,6 @@ class Target:
         It has the columns `position`, the wanted data columns, and all partition columns, in the
         table's order. The frame has all live rows. But a target from `within` or `where` may omit
         rows.
-
-        Raises:
-            UnsupportedFileError: Hive would ignore delete events for some rows of a file.
         """
         live = self._live
         rows = (
@@ -271,12 +144,7 @@ class Target:
     def rows_where(
         self, where: str, moment: Moment, wanted: Sequence[str] | None = None
     ) -> DataFrame:
-        """Return the live rows for which a condition holds at a statement's time; see `rows`.
-
-        Raises:
-            UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not
-                boolean.
-        """
+        """Return the live rows for which a condition holds at a statement's time; see `rows`."""
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
         (expression,) = resolved(self.table, empty, [where], moment)
@@ -322,11 +190,6 @@ class Target:
         return [tuple(texts[index] for texts in each) for index in range(len(columns))]
 
     @property
-    def plain_files(self) -> tuple[tuple[int, PlainFile], ...]:
-        """Every file of an insert-only or flat table, with its number, partition by partition."""
-        return self._plain.files
-
-    @property
     def _is_plain(self) -> bool:
         return self.table.kind is not TransactionalKind.FULL_ACID
 
@@ -340,7 +203,7 @@ class Target:
             spark=self.spark,
             table=self.table,
             partitions=self.partitions,
-            states=self.states,
+            files=self.plain_files,
             ranges=self.ranges,
         )
 
@@ -370,13 +233,8 @@ class Target:
         """Return the part of the target that can contain rows with these keys.
 
         If a key is a partition column, its values in the source select the partitions. The ranges
-        of the other keys select files and rows.
-
-        Args:
-            source: the source's rows.
-            keys: the columns on which source and target are joined.
-            equal: a function that returns the join's predicate for one key, over `t` and `s`.
-            ranges: the ranges of these keys (`key_ranges`).
+        of the other keys select files and rows. `equal` returns the join's predicate for one key,
+        over `t` and `s`. `ranges` are those of `key_ranges`.
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)
@@ -408,18 +266,6 @@ class Target:
             ranges=ranges,
         )
 
-    def of_partitions(self, partitions: Iterable[PartitionInfo]) -> Target:
-        """Return a target with the given partitions; a partition may occur more than once."""
-        return dataclasses.replace(self, partitions=tuple(partitions))
-
-    @property
-    def _names(self) -> tuple[PartitionName, ...]:
-        return tuple(p.name for p in self.partitions)
-
-    def _named(self, names: Collection[PartitionName]) -> tuple[PartitionInfo, ...]:
-        selection = frozenset(names)
-        return tuple(p for p in self.partitions if p.name in selection)
-
     def position_columns(self, position: str) -> list[SparkColumn]:
         """Return the partition, bucket, file and row ID of scanned rows, named as event columns."""
         prefix = quoted(position)
@@ -429,5 +275,5 @@ class Target:
             looked_up(texts, StringType(), partition_of(number)).alias("_partition"),
             bucket_of(bucket).alias("_bucket"),
             number.alias("_file"),
-            *[F.col(f"{prefix}.{name}").alias(name) for name in IDENTITY],
+            *[F.col(f"{prefix}.{name}").alias(name) for name in IDENTITY_COLUMNS],
         ]

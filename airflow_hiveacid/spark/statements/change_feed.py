@@ -1,11 +1,10 @@
 """The next range of a change feed; each range is written exactly once.
 
-`feed_changes` does these steps in order: find the end of the feed's last range, read later changes
-under one snapshot, stage them. One rename publishes the changes as the next range. On a store
-without renames, a note that is written last publishes them. A job that is killed before publication
-has published nothing. The next try repeats the whole range. Each run writes one range. A run may be
-retried after publication, or cleared, or deleted and created again with the same name. Then the run
-finds the note of its range, and does nothing.
+The changes after the feed's last range are read under one snapshot and staged. One rename publishes
+them as the next range; on a store without renames, a note that is written last. A job that is
+killed earlier has published nothing, and the next try repeats the range. Each run writes one range.
+A run that is retried after publication, cleared, or created again with the same name finds the note
+of its range, and does nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import (
     ChangeQuery,
@@ -36,7 +34,6 @@ from airflow_hiveacid.spark.reading.feed.read_changes import (
     whole_of,
     writes_between,
 )
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
@@ -47,8 +44,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.versions.write_range import Version, WriteRange
 
@@ -81,23 +78,16 @@ def feed_changes(job: JobContext) -> JobResult:
     give_store_settings(job.spark)
     give_store_tokens(job.spark)
     feed = ChangeFeed(spec.location)
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [spec.target],
-            job.terms,
-        ) as snapshot,
-    ):
+    with job.snapshot(spec.target) as snapshot:
         last, own = feed.last(), _own(feed, job)
         if own is not None:
             log.warning("nothing to do: %s has already written its range", job.spec.job_key)
             status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
             return _result(job, status, own.until, own, feed.directory_of(own))
-        done = _next_range(job, spec, feed, last, snapshot)
+        result = _next_range(job, spec, feed, last, snapshot)
         if spec.until is not None:
-            return done
-        return _with_left(done, snapshot.snapshot.write_ids(TableRef.parse(spec.target)))
+            return result
+        return _with_left(result, snapshot.snapshot.write_ids(TableRef.parse(spec.target)))
 
 
 def _next_range(
@@ -115,17 +105,17 @@ def _next_range(
         if spec.keys is None:
             _check_keys(feed, last, keys)
     since: Version = (spec.since or 0) if last is None else last.until
-    now = snapshot.snapshot.write_ids(table.ref)
+    write_ids = snapshot.snapshot.write_ids(table.ref)
     stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
-    if last is not None and settled(now) < last.until:
+    if last is not None and settled(write_ids) < last.until:
         # The feed is not really ahead of the table. The metastore's list of write IDs temporarily
         # ends too early (docs/decisions/reading.md). A later run continues the feed.
         return stays
-    held = {} if last is None else last.held
+    newest = {} if last is None else last.held
     had = None if last is None else frozenset(map(PartitionName.parse, last.births))
-    wanted = ChangeQuery(
+    query = ChangeQuery(
         table=table,
-        writes=replace(_writes(snapshot, table, since, spec.until), held=held, had=had),
+        writes=replace(_writes(snapshot, table, since, spec.until), held=newest, had=had),
         columns=known_columns(table, spec.columns or table.column_names),
         keys=keys,
         is_net=spec.is_net,
@@ -133,11 +123,11 @@ def _next_range(
         terms=job.text_terms(spec.parameters),
         pre_images=spec.pre_images,
     )
-    found = _rows(job, feed, last, snapshot, wanted, births=births)
-    if found is None:
+    contents = _rows(job, feed, last, snapshot, query, births=births)
+    if contents is None:
         return stays
-    changes, is_whole = found
-    begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
+    changes, is_whole = contents
+    begin, end = query.writes.part.since.high_watermark, query.writes.part.until.high_watermark
     directory = feed.new_directory(begin, job.terms.attempt.nonce)
     files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
@@ -160,7 +150,7 @@ def _next_range(
         births=births,
         where=said(spec.where, spec.parameters),
         asked=_asked(job),
-        held=dict(changes.held) if is_whole else {**held, **changes.held},
+        held=dict(changes.held) if is_whole else {**newest, **changes.held},
         keys=keys,
     )
     job.terms.on_step("staged")
@@ -192,11 +182,11 @@ def _writes(
     The next range begins at a write ID. So this range ends below the open write ID. If this end is
     below the start, the range is empty.
     """
-    found = writes_between(snapshot, table, since, until)
-    whole = settled(found.part.until)
-    if whole == found.part.until.high_watermark:
-        return found
-    begins_above = whole < found.part.since.high_watermark
+    writes = writes_between(snapshot, table, since, until)
+    whole = settled(writes.part.until)
+    if whole == writes.part.until.high_watermark:
+        return writes
+    begins_above = whole < writes.part.since.high_watermark
     return writes_between(snapshot, table, since, since if begins_above else whole)
 
 
@@ -209,11 +199,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     *,
     births: Mapping[str, int],
 ) -> tuple[FoundChanges, bool] | None:
-    """Return the next range's rows, and whether these are the whole table; None for an empty range.
-
-    Raises:
-        ChangesGoneError, FeedError: the range's changes are unknown, and `when_gone` is FAIL.
-    """
+    """Return the range's rows, and whether these are the whole table; None for an empty range."""
     spec = job.job_of(ChangeFeedSpec)
     is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
     is_whole = last is None and spec.since is None
@@ -238,9 +224,6 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     The run may have written the range in an earlier try, or before a user cleared or deleted the
     run. If a user clears or deletes a run together with downstream tasks, these tasks must get the
     same range again. Other runs may have continued the feed, so this function searches all ranges.
-
-    Raises:
-        ConfigurationError: the run has written a range with different arguments.
     """
     own = feed.written_by(job.spec.job_key)
     if own is None:
@@ -264,17 +247,14 @@ def _asked(job: JobContext) -> dict[str, str]:
 def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
     if not table.is_partitioned:
         return {}
-    found = client.partition_births(table, client.partition_names(table))
-    return {str(name): born_s for name, born_s in found.items()}
+    births = client.partition_births(table, client.partition_names(table))
+    return {str(name): born_s for name, born_s in births.items()}
 
 
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
     """Check that the feed belongs to this table and selects the same rows of the table.
 
     If two feeds with different selections shared a location, each would skip the other's ranges.
-
-    Raises:
-        FeedError: the table or the selection differs.
     """
     if last.table != str(table.ref):
         raise FeedError(location=feed.location, reason=f"it belongs to table {last.table}")
@@ -291,9 +271,6 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
 
     With different keys, the feed would pair different rows as updates. Without old values, a
     deleted row contains only its keys. So a consumer that uses the old keys could not find the row.
-
-    Raises:
-        ConfigurationError: the primary key has changed.
     """
     if {*last.keys} != {*keys}:
         old, new = (", ".join(names) or "none" for names in (last.keys, keys))
@@ -307,15 +284,12 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
     """Check that the table still has all partitions of the feed's last range.
 
     A dropped partition leaves no record of its rows.
-
-    Raises:
-        FeedError: a partition was dropped.
     """
-    gone = [name for name, born_s in last.births.items() if births.get(name) != born_s]
-    if gone:
+    dropped = [name for name, born_s in last.births.items() if births.get(name) != born_s]
+    if dropped:
         raise FeedError(
             location=feed.location,
-            reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
+            reason=f"partition {dropped[0]} of {last.table} was dropped since version {last.until},"
             " and no file records which rows it contained",
         )
 
@@ -327,17 +301,14 @@ def _check_added(
 
     If a partition with existing files is added, or the table is repaired, rows are added without a
     write. No later range would contain these rows.
-
-    Raises:
-        FeedError: an added partition contains older rows.
     """
     ref = TableRef.parse(last.table)
-    table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
+    table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
     added = [PartitionName.parse(name) for name in births if name not in last.births]
     partitions = snapshot.client.get_partitions(table, added) if added else ()
     listings = list_roots(partitions)
     for info, listing in zip(partitions, listings, strict=True):
-        state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
+        state = resolve(listing, write_ids, snapshot.snapshot.txns, table.kind)
         if holds_older(state, WriteId(last.until)):
             raise FeedError(
                 location=feed.location,

@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import whole_rows
 from airflow_hiveacid.spark.statements.constraints import allowed, is_unchanged, unchanged
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
@@ -79,17 +79,19 @@ class ReadyClause:
     @property
     def uses(self) -> frozenset[int]:
         """The positions of the frame's columns that the clause uses."""
-        return frozenset[int]().union(*[one.uses for one in self.expressions])
+        return frozenset[int]().union(*[expression.uses for expression in self.expressions])
 
     @property
     def is_deterministic(self) -> bool:
         """True if the clause gives the same result for a row every time."""
-        return all(one.is_deterministic for one in self.expressions)
+        return all(expression.is_deterministic for expression in self.expressions)
 
     @property
     def is_repeatable(self) -> bool:
         """True if the clause is deterministic, and its result does not depend on a subquery."""
-        return self.is_deterministic and not any(one.has_subquery for one in self.expressions)
+        return self.is_deterministic and not any(
+            expression.has_subquery for expression in self.expressions
+        )
 
 
 def ready(
@@ -100,12 +102,7 @@ def ready(
     *,
     from_text: bool = False,
 ) -> tuple[ReadyClause, ...]:
-    """Check numbered clauses; they may use only the columns of the frame `sees`.
-
-    Raises:
-        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
-            `constraints.allowed`.
-    """
+    """Check numbered clauses; they may use only the columns of the frame `sees`."""
     texts = [
         text
         for _, clause in clauses
@@ -115,13 +112,13 @@ def ready(
             *(is_unchanged(table, name) for name in clause.unchanged),
         )
     ]
-    found = iter(resolved(table, sees, texts, moment))
+    expressions = iter(resolved(table, sees, texts, moment))
     result = []
     for number, clause in clauses:
-        holds = next(found)
-        values = {name: next(found) for name in clause.assignments}
-        same = {name: next(found) for name in clause.unchanged}
-        given = {
+        holds = next(expressions)
+        values = {name: next(expressions) for name in clause.assignments}
+        equalities = {name: next(expressions) for name in clause.unchanged}
+        assigned = {
             name: stored(sees.sparkSession, table, name, value, from_text=from_text)
             for name, value in values.items()
         }
@@ -130,11 +127,11 @@ def ready(
                 number=number,
                 action=clause.action,
                 holds=condition(table, clause.condition or "true", holds),
-                values=given,
+                values=assigned,
                 written=unchanged(
-                    table, allowed(sees.sparkSession, table, given, values, moment), same
+                    table, allowed(sees.sparkSession, table, assigned, values, moment), equalities
                 ),
-                expressions=(holds, *values.values(), *same.values()),
+                expressions=(holds, *values.values(), *equalities.values()),
             )
         )
     return tuple(result)
@@ -174,13 +171,9 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
 ) -> DataFrame:
     """For each row, return the number of the clause that applies, and the clause's new row.
 
-    Args:
-        table: the table.
-        rows: the rows to which the clauses apply, with helper columns.
-        clauses: the clauses in order; the first clause with a true condition applies.
-        names: the names of helper columns. If the rows have source row numbers, these are kept.
-        columns: the columns of the new rows (`brought`).
-        positions: the columns from `Target.position_columns`; empty for new rows.
+    The first clause with a true condition applies. `columns` are those of the new rows (`brought`).
+    `positions` are those of `Target.position_columns`; empty for new rows. Source row numbers are
+    kept.
 
     Returns:
         `_clause` is NULL if no clause applies. `row` is NULL if no row is written. Inserts also
@@ -189,33 +182,34 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
     chosen = rows.select("*", _first(clauses).alias(names.clause))
     number = F.col(names.clause)
     writing = [c for c in clauses if c.action is not MergeAction.DELETE]
-    beside = [number.alias("_clause")]
+    extra_columns = [number.alias("_clause")]
     if names.source_row in rows.columns:
-        beside.append(F.col(names.source_row))
-    beside.extend(positions)
+        extra_columns.append(F.col(names.source_row))
+    extra_columns.extend(positions)
     if not positions:
         keys = [
             (c, partition_key(table, [c.written[p.name] for p in table.partition_columns]))
             for c in writing
         ]
-        beside.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
-    made = [(c, row_struct(columns, c.written)) for c in writing]
+        extra_columns.append(
+            _of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition")
+        )
+    new_rows = [(c, row_struct(columns, c.written)) for c in writing]
     none = F.lit(None).cast(struct_of(columns))
-    return chosen.select(*beside, _of_chosen(number, made, none).alias("row"))
+    return chosen.select(*extra_columns, _of_chosen(number, new_rows, none).alias("row"))
 
 
 def _first(clauses: Sequence[ReadyClause]) -> Column:
     """Return the number of the first clause with a true condition, or NULL."""
-    found = F.lit(None).cast("int")
+    choice = F.lit(None).cast("int")
     for clause in reversed(clauses):
-        found = F.when(clause.holds, F.lit(clause.number)).otherwise(found)
-    return found
+        choice = F.when(clause.holds, F.lit(clause.number)).otherwise(choice)
+    return choice
 
 
 def _of_chosen(
     number: Column, values: Sequence[tuple[ReadyClause, Column]], otherwise: Column
 ) -> Column:
-    """Return the value that belongs to the clause with the given number."""
     result = otherwise
     for clause, value in values:
         result = F.when(number == F.lit(clause.number), value).otherwise(result)

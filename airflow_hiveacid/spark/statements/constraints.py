@@ -57,47 +57,42 @@ def allowed(
 ) -> dict[str, Column]:
     """Return values that raise an error for rows that the table does not allow.
 
-    Args:
-        spark: the session.
-        table: the table.
-        values: the values of the given columns, in the table's types; `t` contains the other
-            columns.
-        resolved: the expressions from which the values were made.
-        moment: the statement's time.
+    `values` have the table's types; `t` contains the other columns. `resolved` are the expressions
+    from which the values were made.
 
     Raises:
         UnsupportedTableError: a CHECK is not supported, or tests a non-deterministic value.
         ExpressionError: a CHECK is not a valid condition in Spark.
     """
-    found = dict(values)
-    if not found:
-        return found
+    result = dict(values)
+    if not result:
+        return result
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     for column, name in table.constraints.not_null.items():
         error = ConstraintViolationError(
             table=table.ref, constraint=name, demand=f"{column} NOT NULL"
         )
-        if column in found:  # `coalesce` evaluates the value only once
-            found[column] = F.coalesce(found[column], _raised(error, types[column]))
+        if column in result:  # `coalesce` evaluates the value only once
+            result[column] = F.coalesce(result[column], _raised(error, types[column]))
         else:
-            at = next(iter(found))
+            first = next(iter(result))
             fails = F.col(f"t.{quoted(column)}").isNull()
-            found[at] = F.when(fails, _raised(error, types[at])).otherwise(found[at])
+            result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])
     for check in checks_of(table):
-        named = [c for c in table.column_names if c in check.columns & values.keys()]
-        if not all(resolved[c].is_deterministic for c in named):
+        tested = [c for c in table.column_names if c in check.columns & values.keys()]
+        if not all(resolved[c].is_deterministic for c in tested):
             raise UnsupportedTableError(
                 table=table.ref,
                 detail=f"has the constraint {check.name}, but a non-deterministic expression sets"
-                f" {', '.join(named)}; compute the value in a source",
+                f" {', '.join(tested)}; compute the value in a source",
             )
         error = ConstraintViolationError(
             table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"
         )
         fails = ~F.coalesce(_holds(spark, table, check, values, moment), F.lit(True))
-        at = next(iter(named or found))
-        found[at] = F.when(fails, _raised(error, types[at])).otherwise(found[at])
-    return found
+        first = next(iter(tested or result))
+        result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])
+    return result
 
 
 def is_unchanged(table: TableInfo, column: str) -> str:
@@ -111,8 +106,8 @@ def is_unchanged(table: TableInfo, column: str) -> str:
     name = quoted(column)
     if isinstance(hive_type, CharType):
         return f"rtrim(t.{name}) <=> rtrim(CAST(s.{name} AS STRING))"
-    wanted = spark_type(hive_type).simpleString()
-    return f"t.{name} <=> try_cast(CAST(s.{name} AS STRING) AS {wanted})"
+    type_name = spark_type(hive_type).simpleString()
+    return f"t.{name} <=> try_cast(CAST(s.{name} AS STRING) AS {type_name})"
 
 
 def unchanged(
@@ -120,22 +115,21 @@ def unchanged(
 ) -> dict[str, Column]:
     """Return values that raise an error if a row would change an unchangeable column.
 
-    Args:
-        table: the table.
-        values: the values of the given columns, in the table's types.
-        same: for each unchangeable column, the condition that its value stays the same
-            (`is_unchanged`).
+    `same` contains, for each unchangeable column, the condition that its value stays the same
+    (`is_unchanged`).
     """
-    found = dict(values)
+    result = dict(values)
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     is_partition = {c.name for c in table.partition_columns}
     for column, holds in same.items():
         role = "partition" if column in is_partition else "bucket"
-        at = next(iter(found), None)
-        if at is not None:
-            error = _raised(ColumnUpdateError(table=table.ref, column=column, role=role), types[at])
-            found[at] = F.when(holds.column, found[at]).otherwise(error)
-    return found
+        first = next(iter(result), None)
+        if first is not None:
+            error = _raised(
+                ColumnUpdateError(table=table.ref, column=column, role=role), types[first]
+            )
+            result[first] = F.when(holds.column, result[first]).otherwise(error)
+    return result
 
 
 def _raised(error: HiveAcidError, type_: str) -> Column:

@@ -57,9 +57,9 @@ def create_and_fill(job: JobContext) -> JobResult:
     """
     spec = job.job_of(CreateAsSpec)
     target = TableRef.parse(spec.target)
-    there = found_table(job.client, target)
-    if there is not None:
-        return _as_it_is(job, spec, there)
+    existing = found_table(job.client, target)
+    if existing is not None:
+        return _as_it_is(job, spec, existing)
     hidden = TableRef.parse(spec.hidden(job.spec.job_key, job.spec.attempt))
     new = _new_table(job, spec, hidden)
     _remove_leftovers(job, spec)
@@ -82,12 +82,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
     """Return the result for a table that already exists, or raise an error."""
     key, _, generation = there.parameters.get(MADE_BY, "").partition("#")
     is_own = key == _digest(spec, job.spec.job_key)
-    result = JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.ALREADY_DONE,
-        table=str(there.ref),
-    )
+    result = job.result(JobStatus.ALREADY_DONE, there.ref)
     if is_own and (generation == str(job.spec.generation) or job.spec.on_rerun is OnRerun.SKIP):
         log.warning("nothing to do: an earlier try of this job created table=%s", there.ref)
         return result
@@ -104,14 +99,10 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
 
 
 def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTable:
-    """Return the hidden table: the query's columns, with partition columns last.
-
-    Raises:
-        InputError: a column's name is not valid in a table, or no Hive type fits the column.
-    """
+    """Return the hidden table: the query's columns, with partition columns last."""
     types = _types(job, spec)
-    named = (*spec.partition_columns, *spec.bucket_columns)
-    missing = [name for name in named if name not in types]
+    layout_columns = (*spec.partition_columns, *spec.bucket_columns)
+    missing = [name for name in layout_columns if name not in types]
     if missing:
         raise ConfigurationError(
             f"table {spec.target}: {missing[0]!r} is not one of the query's columns, which are"
@@ -143,16 +134,18 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
         table = job.client.get_source(TableRef.parse(spec.source.table))
         return {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     schema = job.source_shape(spec.source).schema
-    given = (value for one in spec.source.parameters.values() for value in one.values)
-    has_local = any(value.type is ValueType.MOMENT for value in given) or any(
+    parameter_values = (
+        value for parameter in spec.source.parameters.values() for value in parameter.values
+    )
+    has_local = any(value.type is ValueType.MOMENT for value in parameter_values) or any(
         TIMESTAMP_LOCAL in column.type
         for table in job.source_tables(spec.source).values()
         for column in (*table.columns, *table.partition_columns)
     )
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for field in schema.fields:
         name = field.name.lower()
-        if not _PLAIN.match(name) or name in found:
+        if not _PLAIN.match(name) or name in types:
             raise ConfigurationError(
                 f"table {spec.target}: column {field.name!r} of the query is not a valid name in a"
                 " table, or occurs twice; give each column an alias of letters, digits and _"
@@ -164,8 +157,8 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
                 f" {field.dataType.simpleString()}; cast the column, or create the table first and"
                 " INSERT INTO it"
             )
-        found[name] = type_
-    return found
+        types[name] = type_
+    return types
 
 
 def _named(result: JobResult, hidden: TableRef, target: TableRef) -> JobResult:
@@ -191,8 +184,8 @@ def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
     """Remove hidden tables of earlier tries; a try that is still running then fails."""
     own = TableRef.parse(spec.hidden_prefix(job.spec.job_key))
     names = job.client.list_tables(own.db)
-    left = [TableRef(own.db, name) for name in names if name.startswith(own.name)]
-    for ref in left:
+    leftovers = [TableRef(own.db, name) for name in names if name.startswith(own.name)]
+    for ref in leftovers:
         log.warning("removing a table left by an earlier try table=%s", ref)
         drop = DropTable(target=str(ref), if_exists=True, purge=True)
         run_statement(job.client, drop, job.terms)

@@ -24,10 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from airflow_hiveacid.format.errors import (
-    StructFieldsError,
-    TypeMismatchError,
-)
+from airflow_hiveacid.format.errors import StructFieldsError, TypeMismatchError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.engine.expressions.catalyst import tried_cast
 from airflow_hiveacid.spark.engine.failures import carried
@@ -58,15 +55,20 @@ def stored(
         StructFieldsError: a struct in the value has different fields than the column.
     """
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
-    wanted = spark_type(parse_type(hive_type))
-    found, ordered = _by_name(table, column, value.type, wanted)
+    target_type = spark_type(parse_type(hive_type))
+    source_type, ordered = _by_name(table, column, value.type, target_type)
     is_text = (
-        isinstance(found, StringType)
-        and not isinstance(wanted, ArrayType | MapType | StructType)
+        isinstance(source_type, StringType)
+        and not isinstance(target_type, ArrayType | MapType | StructType)
         and (from_text or value.is_constant)
     )
-    is_same = found == wanted
-    if not (is_same or isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
+    is_same = source_type == target_type
+    if not (
+        is_same
+        or isinstance(source_type, NullType)
+        or is_text
+        or fits(spark, source_type, target_type)
+    ):
         raise TypeMismatchError(
             table=table.ref,
             column=column,
@@ -75,22 +77,22 @@ def stored(
         )
     if is_text and not is_same:
         return _of_text(spark, table, column, hive_type, value.column)
-    if found == value.type:
-        return value.column if is_same else value.column.cast(wanted)
+    if source_type == value.type:
+        return value.column if is_same else value.column.cast(target_type)
     # The expression that reorders fields contains the value once for each field. As the parameter
     # of a lambda, the value is computed only once.
-    return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
+    return F.transform(F.array(value.column), ordered).getItem(0).cast(target_type)
 
 
 def _of_text(
     spark: SparkSession, table: TableInfo, column: str, hive_type: str, text: Column
 ) -> Column:
     """Cast a string to a column's type, or raise an error that shows the string."""
-    wanted = spark_type(parse_type(hive_type))
-    raised = _misfit(table, column, hive_type, text).cast(wanted)
-    if isinstance(wanted, TimestampNTZType | TimestampType):
+    target_type = spark_type(parse_type(hive_type))
+    raised = _misfit(table, column, hive_type, text).cast(target_type)
+    if isinstance(target_type, TimestampNTZType | TimestampType):
         text = _of_microseconds(table, column, text)
-    return F.coalesce(tried_cast(spark, text, wanted), F.when(text.isNotNull(), raised))
+    return F.coalesce(tried_cast(spark, text, target_type), F.when(text.isNotNull(), raised))
 
 
 def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Column:
@@ -98,17 +100,11 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 
     As in Spark, a string is compared with a whole number as a bigint. If a string cannot be cast,
     the error shows the string.
-
-    Args:
-        table: the target.
-        column: the key column's name.
-        hive_type: the key column's type.
-        text: the string, as SQL.
     """
     type_ = spark_type(parse_type(hive_type))
-    wanted = LongType() if isinstance(type_, IntegralType) else type_
-    raised = _misfit(table, column, hive_type, F.expr(text)).cast(wanted)
-    value = F.expr(f"try_cast({text} AS {wanted.simpleString()})")
+    compared_type = LongType() if isinstance(type_, IntegralType) else type_
+    raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
+    value = F.expr(f"try_cast({text} AS {compared_type.simpleString()})")
     return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
 
 
@@ -117,11 +113,11 @@ def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Colu
     error = TypeMismatchError(
         table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
-    before, after = carried(error).split(_VALUE)
+    prefix, suffix = carried(error).split(_VALUE)
     # The string with JSON escapes, but without the surrounding braces, name and quotes.
     shown = F.to_json(F.struct(F.substring(text, 1, _MOST_SHOWN).alias("v")))
     shown = F.regexp_replace(shown, r'^\{"v":"|"\}$', "")
-    return F.raise_error(F.concat(F.lit(before), shown, F.lit(after)))
+    return F.raise_error(F.concat(F.lit(prefix), shown, F.lit(suffix)))
 
 
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
@@ -143,9 +139,6 @@ def _by_name(
     Also return a function that reorders the fields of values.
 
     Field names are case-insensitive, as in Spark's own store assignment.
-
-    Raises:
-        StructFieldsError: a field is missing, unknown or duplicated.
     """
     if isinstance(found, StructType) and isinstance(wanted, StructType):
         return _fields_by_name(table, path, found, wanted)
@@ -164,14 +157,14 @@ def _by_name(
 def _fields_by_name(
     table: TableInfo, path: str, found: StructType, wanted: StructType
 ) -> tuple[DataType, Callable[[Column], Column]]:
-    there = {f.name.lower(): f for f in found.fields}
+    source_fields = {f.name.lower(): f for f in found.fields}
     lower = [f.name.lower() for f in found.fields]
     names = [f.name.lower() for f in wanted.fields]
-    missing = tuple(n for n in names if n not in there)
+    missing = tuple(n for n in names if n not in source_fields)
     unknown = tuple(n for n in lower if n not in names or lower.count(n) > 1)
     if missing or unknown:
         raise StructFieldsError(table=table.ref, path=path, missing=missing, unknown=unknown)
-    sources = [there[n] for n in names]
+    sources = [source_fields[n] for n in names]
     parts = [
         (source, *_by_name(table, f"{path}.{f.name}", source.dataType, f.dataType))
         for source, f in zip(sources, wanted.fields, strict=True)

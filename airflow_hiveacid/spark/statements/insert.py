@@ -80,21 +80,13 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """Return checked and cast values; they raise an error for rows that the table rejects.
-
-        Raises:
-            InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
-        """
-        found = self._resolved(source, self.expressions)
-        values = self._stored(source, found)
-        return allowed(source.sparkSession, self.table, values, found, self.moment)
+        """Return checked and cast values; they raise an error for rows that the table rejects."""
+        expressions = self._resolved(source, self.expressions)
+        values = self._stored(source, expressions)
+        return allowed(source.sparkSession, self.table, values, expressions, self.moment)
 
     def constants(self, source: DataFrame, names: Collection[str]) -> dict[str, Column]:
-        """Return the values of some columns, without the constraints that apply to whole rows.
-
-        Raises:
-            InputError: see `expressions.resolved` and `expressions.stored`.
-        """
+        """Return the values of some columns, without the constraints that apply to whole rows."""
         return self._stored(source, self._resolved(source, names))
 
     def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, Resolved]:
@@ -122,11 +114,7 @@ def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
 def plan_insert(
     table: TableInfo, spec: InsertSpec, source: DataFrame, moment: Moment
 ) -> InsertProgram:
-    """Check an INSERT against the schemas of target and source.
-
-    Raises:
-        InputError: see `plan.statements.resolve_insert` and `InsertProgram.values`.
-    """
+    """Check an INSERT against the schemas of target and source."""
     program = InsertProgram(
         table=table,
         expressions=resolve_insert(table, spec, source.columns),
@@ -139,17 +127,17 @@ def plan_insert(
 def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool = True) -> Events:
     """Return insert events for all source rows; `is_ours` is False for rows from user code."""
     table = program.table
-    kept = program.moment.fixed_in(source)
-    if not is_repeatable(kept, is_ours=is_ours):
-        kept = kept.localCheckpoint()
+    rows = program.moment.fixed_in(source)
+    if not is_repeatable(rows, is_ours=is_ours):
+        rows = rows.localCheckpoint()
     shape, values = program.checked or (None, {})
     if shape is not source:  # the source is an ACID table, read again under the job's snapshot
-        values = program.values(kept)
+        values = program.values(rows)
     key = partition_key(table, [values[c.name] for c in table.partition_columns])
     return Events(
-        frame=partial(_row_events, table, kept, values, key),
+        frame=partial(_row_events, table, rows, values, key),
         given=(frozenset(c.name for c in table.columns),),
-        flat=flat_rows(table, kept, values, key if table.partition_columns else None)
+        flat=flat_rows(table, rows, values, key if table.partition_columns else None)
         if table.storage.format is FileFormat.ORC
         else None,
     )
@@ -158,7 +146,6 @@ def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool =
 def _row_events(
     table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column
 ) -> DataFrame:
-    """Return the insert events for our own writers."""
     rows = source.select(
         key.alias("_partition"),
         row_struct(table.columns, values).alias("row"),

@@ -21,14 +21,13 @@ from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, Transaction
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import resolve_insert
+from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
-from airflow_hiveacid.spark.writing.publish import StagedFile
-from airflow_hiveacid.storage.plain.file_copy import copy_file
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
+from airflow_hiveacid.writing.publish import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs.statements import LoadSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])
@@ -80,10 +79,7 @@ def plan_load(
     """Check the partition and every file of a LOAD DATA.
 
     Raises:
-        ConfigurationError, UnknownColumnError: see `check_load` and `fixed_partition`.
         SourceUnreadableError: a file does not fit the table, or there are too many files.
-        StorageError: see `loadable_files`.
-        MetastoreError: reading the partition failed.
     """
     check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
@@ -102,26 +98,21 @@ def _partition(
     spark: SparkSession, table: TableInfo, given: Mapping[str, str | None]
 ) -> PartitionName:
     # To check the partition values by the rules of INSERT, prepare an INSERT without rows.
-    nothing = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
+    insert = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
     program = InsertProgram(
         table=table,
-        expressions=resolve_insert(table, nothing, ()),
+        expressions=resolve_insert(table, insert, ()),
         from_text=frozenset(name.lower() for name in given),
         moment=Moment.now(spark),
     )
-    found = fixed_partition(spark, program, nothing)
-    return UNPARTITIONED if found is None else found[0]
+    partitions = fixed_partition(spark, program, insert)
+    return UNPARTITIONED if partitions is None else partitions[0]
 
 
 def load_files(
     spark: SparkSession, program: LoadProgram, plan: WritePlan
 ) -> tuple[StagedFile, ...]:
-    """Copy the files of a LOAD DATA to staging.
-
-    Raises:
-        SourceUnreadableError: a file was changed after the check.
-        StorageError: reading or writing failed.
-    """
+    """Copy the files of a LOAD DATA to staging."""
     staging = plan.staging(program.partition)
     return copied_files(
         spark,
@@ -140,25 +131,20 @@ def load_files(
 
 
 def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
-    """Copy files to staging, each with its own bucket number and partition.
-
-    Raises:
-        SourceUnreadableError: a file was changed after the check.
-        StorageError: reading or writing failed.
-    """
-    attempts = _copied(spark, [replace(copy, at=at) for at, copy in enumerate(copies)])
+    """Copy files to staging, each with its own bucket number and partition."""
+    attempts = _copied(spark, [replace(copy, at=index) for index, copy in enumerate(copies)])
     return tuple(
         StagedFile(
             partition=copy.partition,
             directory=copy.directory,
             bucket=copy.number,
-            attempt=attempts[at],
+            attempt=attempts[index],
             rows=copy.source.rows,
             updated=0,
             size_bytes=copy.source.length,
             kind=_PLAIN,
         )
-        for at, copy in enumerate(copies)
+        for index, copy in enumerate(copies)
     )
 
 
@@ -168,8 +154,8 @@ def _copied(spark: SparkSession, copies: Sequence[FileToCopy]) -> dict[int, str]
         rows = [row for copy in copies for batch in copy_task(copy) for row in batch.to_pylist()]
         return {row["position"]: row["attempt"] for row in rows}
     with typed_failures():
-        found = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
-    return {row.position: row.attempt for row in found}
+        reports = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
+    return {row.position: row.attempt for row in reports}
 
 
 def _work(copy: FileToCopy) -> int:

@@ -1,18 +1,15 @@
 """MERGE as events.
 
-The input is a statement and a target (its live files under one snapshot). The output is `Events`.
-First, a `MergeProgram` is built from the schemas alone, to find all errors in a statement before a
-transaction opens.
-
-The target is read only in the columns that keys, conditions and expressions use. The source is read
-once and kept (`localCheckpoint`). The matched pairs are also kept, each with its chosen clause and
-new row. So the pairs are never computed again, neither by another Spark job nor by a repeated task.
-If an executor with kept rows is lost, the job fails, because reading the source again might give
-other rows.
+A `MergeProgram` is built from the schemas alone, to find all errors before a transaction opens. The
+target is read only in the columns that keys, conditions and expressions use. The source is read
+once and kept (`localCheckpoint`), and so are the matched pairs, each with its chosen clause and new
+row. So neither another Spark job nor a repeated task computes them again. If an executor with kept
+rows is lost, the job fails, because reading the source again might give other rows.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from functools import reduce
@@ -28,29 +25,37 @@ from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
+from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
-from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
+from airflow_hiveacid.spark.reading.events import (
+    Events,
+    insert_events,
+    partition_key,
+    with_no_old_row,
+)
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.statements.expressions import key_of_text
-from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.update_delete import (
     all_are_few,
     as_events,
+    bytes_of,
     kept_changes,
+    least_bytes,
     row_changes,
 )
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.writing.event_files import are_few
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 
 _log = logging.getLogger(__name__)
@@ -95,14 +100,14 @@ class MergeProgram:
         columns = (*self.table.columns, *self.table.partition_columns)
         (column,) = [c for c in columns if c.name == key]
         hive_type = parse_type(column.type)
-        left, right = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
+        target_key, source_key = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
         if isinstance(hive_type, CharType):
-            left, right = F.rtrim(left), F.rtrim(right)
+            target_key, source_key = F.rtrim(target_key), F.rtrim(source_key)
         elif key in self.text_keys and not isinstance(spark_type(hive_type), StringType):
             text = f"s.{quoted(key)}"
             exact = exact_value(text, hive_type)
-            right = key_of_text(self.table, key, column.type, text) if exact is None else exact
-        return left == right
+            source_key = key_of_text(self.table, key, column.type, text) if exact is None else exact
+        return target_key == source_key
 
     @property
     def keys_equal(self) -> Column:
@@ -121,9 +126,6 @@ def plan_merge(
 
     `terms` contains the parameters of the MERGE's SQL, and a flag that allows unsafe calls in this
     SQL.
-
-    Raises:
-        InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
     """
     clauses = resolve_merge(table, spec, source.columns)
     moment = Moment.now(spark, terms)
@@ -149,14 +151,14 @@ def plan_merge(
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)
-    asked = {*keys, *columns_asked(table, clauses)}
+    required = {*keys, *columns_asked(table, clauses)}
     program = MergeProgram(
         table=table,
         keys=keys,
         condition=spec.condition,
         clauses=clauses,
         needed=tuple(
-            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in asked
+            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in required
         ),
         matching=tuple(c for i, c in enumerate(source.columns, width) if i in of_pairs),
         inserts_once=not all(c.is_repeatable for c in checked[MergeWhen.NOT_MATCHED]),
@@ -181,16 +183,16 @@ def _checked_on(
     """Check the ON condition; return the positions of the columns that it uses."""
     if not spec.condition:
         return frozenset()
-    (found,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
-    condition(table, spec.condition, found)
-    if not found.is_deterministic or found.has_subquery:
+    (on,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
+    condition(table, spec.condition, on)
+    if not on.is_deterministic or on.has_subquery:
         raise ExpressionError(
             table=table.ref,
             expression=spec.condition,
             reason="ON decides which rows match, so it must be deterministic and contain no"
             " subquery; move this part into the WHEN clauses",
         )
-    return found.uses
+    return on.uses
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
@@ -203,12 +205,15 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     numbered = program.moment.fixed_in(source).withColumn(
         names.source_row, F.monotonically_increasing_id()
     )
-    kept = numbered.localCheckpoint()
+    source_rows = numbered.localCheckpoint()
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
-    ranges, found = key_ranges(
-        kept, program.keys, table.columns, _size_columns(program, kept, names.source_row)
+    ranges, aggregates = key_ranges(
+        source_rows,
+        program.keys,
+        table.columns,
+        _size_columns(program, source_rows, names.source_row),
     )
-    sizes = _Sizes(*(size or 0 for size in found))
+    sizes = _Sizes(*(size or 0 for size in aggregates))
     if reads_all and not sizes.rows:
         _log.warning(
             "the source of MERGE into %s has no rows: WHEN NOT MATCHED BY SOURCE applies to every"
@@ -217,22 +222,22 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         )
     reach = target
     if not reads_all:
-        visible = kept.drop(names.source_row)
+        visible = source_rows.drop(names.source_row)
         reach = target.where(program.condition, program.moment, visible).within(
-            kept, program.keys, program.equal, ranges
+            source_rows, program.keys, program.equal, ranges
         )
-    join = _Join.of(program, names, kept, reach, sizes)
+    join = _Join.of(program, names, source_rows, reach, sizes)
     clauses = program.clauses
     pairs = kept_changes(clauses, join.acted_on_pairs())
     changed = [pairs]
     if reads_all:
         missing = join.acted_on_missing().where(F.col("_clause").isNotNull())
         changed.append(kept_changes(clauses, missing))
-    parts = [part for one in changed for part in row_changes(table, clauses, one)]
-    updated = frozenset[int]().union(*[one.files for one in changed])
+    parts = [part for group in changed for part in row_changes(table, clauses, group)]
+    updated = frozenset[int]().union(*[group.files for group in changed])
     if not program.of(MergeWhen.NOT_MATCHED):
         return as_events(parts, reach, clauses, updated, is_few=all_are_few(changed))
-    new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
+    new = _new_rows(program, names, source_rows, pairs.rows, sizes.rows)
     is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
         # The new rows must also be counted, and keeping them avoids a second computation.
@@ -274,13 +279,12 @@ class _Join:
         reach: Target,
         sizes: _Sizes,
     ) -> _Join:
-        """Return the join; `sizes` are the sizes of the kept source."""
         s, t = kept.alias("s"), scanned(reach, program.needed, names)
         on = program.keys_equal
         if program.condition:
             pairs = t.crossJoin(s).drop(*names.all)
-            (found,) = resolved(program.table, pairs, [program.condition], program.moment)
-            on = on & condition(program.table, program.condition, found)
+            (on_expression,) = resolved(program.table, pairs, [program.condition], program.moment)
+            on = on & condition(program.table, program.condition, on_expression)
         return cls(
             program=program,
             names=names,
@@ -332,7 +336,6 @@ class _Join:
 def _new_rows(
     program: MergeProgram, names: HelperNames, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
-    """Return the new rows that the clauses compute from unmatched source rows."""
     hit = matched.select(names.source_row).distinct()
     if count * least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)
@@ -352,9 +355,66 @@ def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> li
     """Return the aggregates over a source for `_Sizes`; columns may be of any type."""
     types = {f.name: f.dataType for f in kept.schema}
     keys = [c for c in types if c.lower() in program.keys]
-    used = dict.fromkeys([*keys, *program.matching, source_row])
+    columns = dict.fromkeys([*keys, *program.matching, source_row])
     return [
         F.count(F.lit(1)),
-        F.sum(bytes_of({quoted(c): types[c] for c in used})),
+        F.sum(bytes_of({quoted(c): types[c] for c in columns})),
         F.sum(bytes_of({quoted(c): types[c] for c in keys})),
     ]
+
+
+# ---- partitions that a MERGE can touch, before locks are taken -----------------------------------
+
+
+def is_bounded(program: MergeProgram) -> bool:
+    """Return True if the source limits the partitions and no unmatched target row can change."""
+    table = program.table
+    names = {c.name for c in table.partition_columns}
+    says_something = bool(names & set(program.keys)) or program.condition is not None
+    return bool(names) and says_something and not program.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+
+
+def partitions_reached(
+    program: MergeProgram, partitions: tuple[PartitionName, ...], kept: DataFrame
+) -> tuple[PartitionName, ...] | None:
+    """Return the names of the partitions that a bounded MERGE can touch; some may not exist yet.
+
+    Matched rows are in partitions that the source's keys and the ON condition allow. The values in
+    INSERT clauses select the partitions of new rows. The source is kept, so that the statement
+    later merges the same rows.
+    """
+    matches = partitions_where(
+        kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
+    )
+    candidates = partitions if matches is None else matches
+    matched = partitions_meeting(program.table, candidates, kept, program.keys, program.equal)
+    new = _new_partitions(program, kept)
+    if new is None:
+        return None
+    return tuple(sorted({*new, *matched}, key=str))
+
+
+def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
+    """Return the partitions into which source rows could be inserted; None if there are too many.
+
+    The result is also None if an expression is not deterministic, because a second evaluation may
+    differ.
+    """
+    table = program.table
+    clauses = ready(
+        table,
+        kept.alias("s"),
+        program.of(MergeWhen.NOT_MATCHED),
+        program.moment,
+        from_text=program.from_text,
+    )
+    if not all(clause.is_deterministic for clause in clauses):
+        return None
+    columns = [[c.values[p.name] for p in table.partition_columns] for c in clauses]
+    keys = [kept.alias("s").select(partition_key(table, values)) for values in columns]
+    if not keys:
+        return frozenset()
+    rows = reduce(DataFrame.union, keys).distinct().limit(MOST_NAMED + 1).collect()
+    if len(rows) > MOST_NAMED:
+        return None
+    return frozenset(table.partition_name(json.loads(row[0])) for row in rows)

@@ -11,25 +11,29 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.spark.reading.events import IDENTITY, Events, grouped
-from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.spark.reading.events import (
+    Events,
+    grouped,
+)
 from airflow_hiveacid.spark.statements.expressions import row_struct
-from airflow_hiveacid.spark.statements.row_sizes import least_bytes
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.statements.update_delete import least_bytes
 from airflow_hiveacid.spark.writing.work import written_files
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.writing.event_files import are_few
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.reading.target import Target
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.publish import StagedFile
+    from airflow_hiveacid.writing.event_files import WritePlan
+    from airflow_hiveacid.writing.publish import StagedFile
 
 # Neighbouring rows of an old file are sent to one task. So the task decodes the stripe of these
 # rows only once.
 _TOGETHER: Final = 500_000
-_EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)
+_EVENT_BYTES: Final = least_bytes(len(IDENTITY_COLUMNS) + 3)
 
 
 def identities(target: Target) -> DataFrame:
@@ -45,7 +49,7 @@ def without_values(table: TableInfo) -> Column:
 
 def neighbours() -> Column:
     """Return a number that neighbouring rows of an old file share."""
-    return F.floor(F.col(IDENTITY[2]) / F.lit(_TOGETHER))
+    return F.floor(F.col(IDENTITY_COLUMNS[2]) / F.lit(_TOGETHER))
 
 
 def written_from(
@@ -53,17 +57,14 @@ def written_from(
 ) -> tuple[StagedFile, ...]:
     """Write events; the writers fetch the rows from the files of a target.
 
-    Args:
-        plan: the plan of the write.
-        events: the events; insert events have a row ID, and no values.
-        old: the target with the rows.
-        count: the number of events; None if unknown, or too many for the driver.
+    Insert events have a row ID, and no values. `count` is None if the number of events is unknown,
+    or too large for the driver.
     """
-    found = Events(
+    old_events = Events(
         frame=lambda: grouped(events),
         given=(frozenset(),),
         old_files={file.number: file.data for file in old.files},
         few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
     )
     # The writers count an insert event with an old row as an update. But these rows are inserts.
-    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))
+    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, old_events))

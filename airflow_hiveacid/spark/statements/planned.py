@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     LoadSpec,
     MergeSpec,
     MultiInsertSpec,
+    TransactionSpec,
     TruncateSpec,
     UpdateSpec,
     each,
@@ -26,8 +27,8 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
 from airflow_hiveacid.spark.statements.insert import (
     fixed_partition,
@@ -36,20 +37,41 @@ from airflow_hiveacid.spark.statements.insert import (
     plan_insert,
 )
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
-from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
-from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.statements.merge import (
+    is_bounded,
+    merge_events,
+    partitions_reached,
+    plan_merge,
+)
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing.common import Common, common_of
+from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.format.table import PartitionName
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
+
+
+def statement_job(
+    kind: type[StatementSpec | TransactionSpec],
+) -> Callable[[JobContext], JobResult]:
+    """Return the function that runs jobs of one kind: their statements, in one transaction."""
+
+    def run(job: JobContext) -> JobResult:
+        spec = job.job_of(kind)
+        statements: Sequence[StatementSpec | MultiInsertSpec] = (
+            spec.statements if isinstance(spec, TransactionSpec) else [spec]
+        )
+        return run_changes(job, planned(job, statements))
+
+    return run
 
 
 def planned(
@@ -69,9 +91,9 @@ def planned(
         if isinstance(spec, MultiInsertSpec):
             with naming(len(changes) + 1, count):
                 common = common_of(job, spec, number)
-        for one in each(spec):
+        for statement in each(spec):
             with naming(len(changes) + 1, count):
-                changes.append(planned_one(job, one, common=common))
+                changes.append(planned_one(job, statement, common=common))
     check_order([step_of(change) for change in changes])
     return changes
 
@@ -96,9 +118,6 @@ def planned_one(
     """Prepare one statement; the rows come from `frame` or, without it, from the spec's source.
 
     `common` contains the inputs that an INSERT shares with other INSERTs.
-
-    Raises:
-        InputError: a table, column, expression or source is invalid.
     """
     match spec:
         case InsertSpec():
@@ -118,7 +137,6 @@ def planned_one(
 def _insert(
     job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
 ) -> CheckedStatement:
-    """Prepare INSERT INTO or INSERT OVERWRITE for a transactional table."""
     table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
@@ -141,7 +159,6 @@ def _insert(
 
 
 def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
-    """Prepare UPDATE or DELETE FROM for a full-ACID table."""
     operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
     if isinstance(spec, UpdateSpec):
@@ -172,10 +189,10 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
     # granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
     looks_ahead = frame is None and not asks_tables and is_bounded(program)
-    kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
+    source_rows = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
     def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-        names = None if kept is None else partitions_reached(program, known, kept)
+        names = None if source_rows is None else partitions_reached(program, known, source_rows)
         return None if names is None else nameable(names)
 
     return CheckedStatement(
@@ -183,22 +200,17 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
         make_events=lambda target, rows: merge_events(
-            program, target, rows() if kept is None else kept
+            program, target, rows() if source_rows is None else source_rows
         ),
         source=spec.source if frame is None else None,
         shape=source,
         tables=spec.tables,
-        partitions=Touched if kept is None else touching(job.client, table, reach),
+        partitions=Touched if source_rows is None else touching(job.client, table, reach),
     )
 
 
 def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
-    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows.
-
-    Raises:
-        PartitionNotFoundError: no partition has these values.
-        ConfigurationError: see `check_truncate`.
-    """
+    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows."""
     table = job.insertable_table(spec.target)
     check_truncate(table, spec)
 
@@ -209,24 +221,23 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
     def reach(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
         return nameable(meant(names))
 
-    found = meant(job.client.partition_names(table)) if spec.partition else ()
-    if spec.partition and not found:
+    partitions = meant(job.client.partition_names(table)) if spec.partition else ()
+    if spec.partition and not partitions:
         raise partition_missing(table, spec)
     # Several partitions may have the same value, because other clients spell it differently.
-    is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
+    is_one = len(partitions) == 1 and len(spec.partition) == len(table.partition_columns)
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
-        fixed=found if is_one else None,
+        fixed=partitions if is_one else None,
         partitions=touching(job.client, table, reach) if spec.partition else Touched,
         empties=meant,
     )
 
 
 def _load(job: JobContext, spec: LoadSpec) -> CheckedStatement:
-    """Prepare LOAD DATA into a transactional table: existing files become the statement's files."""
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client)
     fixed = (program.partition,) if table.is_partitioned else None

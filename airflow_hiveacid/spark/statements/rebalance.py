@@ -1,13 +1,12 @@
 """Rebalance of a table: one overwrite that spreads the rows of each partition evenly over files.
 
-The input is the table's current state under one snapshot; the output is staged files of new bases.
 Each row gets a position in its partition: in the requested order, or else in the order of the old
-files. Each new file gets the rows of a range of positions, and all ranges are equally long, except
-for one row. In Hive's REBALANCE, the last range is shorter (CompactionQueryBuilder).
+files. Each new file gets the rows of a range of positions. In Hive's REBALANCE, the last range is
+shorter (CompactionQueryBuilder); here lengths differ by at most one row.
 
-A row's position depends only on the row and on files that do not change. So a repeated task sends
-each row to the same file. Rows and row IDs are only read by Spark; the values are fetched from the
-old files, exact to the nanosecond.
+A position depends only on the row and on files that do not change. So a repeated task sends each
+row to the same file. Spark reads only rows' IDs and keys; the values are fetched from the old
+files, exact to the nanosecond.
 """
 
 from __future__ import annotations
@@ -28,24 +27,20 @@ from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.engine.workers import task_body
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import (
-    IDENTITY,
     Events,
     insert_events,
     with_no_old_row,
 )
 from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.names import free_name
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.old_rows import (
     identities,
@@ -56,6 +51,7 @@ from airflow_hiveacid.spark.statements.old_rows import (
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
@@ -69,13 +65,14 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.reading.arrow_scan import TargetFile
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.publish import StagedFile
     from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.writing.event_files import WritePlan
+    from airflow_hiveacid.writing.publish import StagedFile
 
 _AT: Final = "_at"
 """The column with a row's position in its partition, from 0."""
@@ -127,48 +124,42 @@ class Rebalancing:
         )
 
     def touched(self) -> Touched:
-        """Return the requested partition, so that only this partition is locked.
-
-        Raises:
-            PartitionNotFoundError: the table has no such partition.
-        """
+        """Return the requested partition, so that only this partition is locked."""
         if self.spec.partition is None:
             return Touched()
-        found = partitions_of(self.job.client, self.table, self.spec.partition)
-        return Touched(names=tuple(info.name for info in found))
+        partitions = partitions_of(self.job.client, self.table, self.spec.partition)
+        return Touched(names=tuple(info.name for info in partitions))
 
     def look(self, target: Target) -> tuple[RebalancedPartition, ...]:
         """Return the decision for each partition of a target, in order; read no rows."""
         files: list[list[DataFile]] = [[] for _ in target.partitions]
-        for file, found in zip(target.files, each_in_threads(_facts, target.files), strict=True):
-            files[file.partition].append(found)
+        for file, facts in zip(target.files, each_in_threads(_facts, target.files), strict=True):
+            files[file.partition].append(facts)
         return tuple(
             RebalancedPartition.of(
                 state,
-                found,
+                data_files,
                 buckets=self.spec.buckets,
                 order_by=self.spec.order_by,
                 partition=str(info.name),
             )
-            for info, state, found in zip(target.partitions, target.states, files, strict=True)
+            for info, state, data_files in zip(target.partitions, target.states, files, strict=True)
         )
 
     def stage(self, plan: WritePlan, now: Target, _as_of: TargetAsOf) -> tuple[StagedFile, ...]:
-        """Stage the new files of the partitions that are due.
-
-        Raises:
-            StorageError: the number of written rows differs from the number of live rows.
-        """
+        """Stage the new files of the partitions that are due."""
         self.outcomes = self.look(now)
         both = zip(now.partitions, self.outcomes, strict=True)
         due = [(info, outcome) for info, outcome in both if outcome.is_due]
         if not due:
             return ()
         target = now.of_partitions(info for info, _ in due)
-        spread = _Spread.of(target, [one.new_files for _, one in due], self.spec.order_by)
+        spread = _Spread.of(target, [outcome.new_files for _, outcome in due], self.spec.order_by)
         files = spread.written(plan)
-        rows = dict(zip((one.partition for _, one in due), spread.rows, strict=True))
-        self.outcomes = tuple(_with_files(self.table, one, files, rows) for one in self.outcomes)
+        rows = dict(zip((outcome.partition for _, outcome in due), spread.rows, strict=True))
+        self.outcomes = tuple(
+            _with_files(self.table, outcome, files, rows) for outcome in self.outcomes
+        )
         return files
 
 
@@ -187,11 +178,7 @@ def _with_files(
     files: Sequence[StagedFile],
     counts: Mapping[str, int],
 ) -> RebalancedPartition:
-    """Return a partition's outcome after its files were written.
-
-    Raises:
-        StorageError: the number of written rows differs from the number of live rows.
-    """
+    """Return a partition's outcome after its files were written."""
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]
@@ -221,25 +208,23 @@ class _Spread:
 
     @classmethod
     def of(cls, target: Target, wanted: Sequence[int], order_by: Sequence[str]) -> _Spread:
-        """Count the live rows of each old file."""
         counted = identities(target).groupBy("_file").count().collect()
         counts = {row["_file"]: row["count"] for row in counted}
         rows: Counter[int] = Counter()
-        before = []
+        offsets = []
         for file in target.files:
-            before.append(rows[file.partition])
+            offsets.append(rows[file.partition])
             rows[file.partition] += counts.get(file.number, 0)
-        totals = tuple(rows[at] for at in range(len(target.partitions)))
+        totals = tuple(rows[index] for index in range(len(target.partitions)))
         return cls(
             target=target,
             order_by=tuple(order_by),
             rows=totals,
             buckets=tuple(max(1, min(pair)) for pair in zip(wanted, totals, strict=True)),
-            before=tuple(before),
+            before=tuple(offsets),
         )
 
     def written(self, plan: WritePlan) -> tuple[StagedFile, ...]:
-        """Write the new files."""
         rows = self._placed()
         if self.order_by:
             return written_files(plan, self._in_order(rows))
@@ -251,23 +236,26 @@ class _Spread:
         table, file = self.target.table, F.col("_file")
         if self.order_by:
             position = free_name("position", table.column_names)
-            keys = [F.col(quoted(name)).alias(f"_key{at}") for at, name in enumerate(self.order_by)]
+            keys = [
+                F.col(quoted(name)).alias(f"_key{index}")
+                for index, name in enumerate(self.order_by)
+            ]
             rows = self.target.scan(self.order_by, position=position).select(
                 *self.target.position_columns(position), *keys
             )
-            order = [f"_key{at}" for at in range(len(keys))]
+            order = [f"_key{index}" for index in range(len(keys))]
             # As in Hive, one task sorts a partition's row IDs and keys.
-            within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY)
-            at = _number(within)
+            within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY_COLUMNS)
+            row_position = _number(within)
         else:
             rows, order = identities(self.target), []
-            within = Window.partitionBy("_file").orderBy(*IDENTITY)
-            at = _number(within) + _looked_up(self.before, file_of(file))
+            within = Window.partitionBy("_file").orderBy(*IDENTITY_COLUMNS)
+            row_position = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
             _looked_up(numbers, partition_of(file)) for numbers in (self.rows, self.buckets)
         )
         return (
-            rows.withColumn(_AT, at)
+            rows.withColumn(_AT, row_position)
             .drop(*order)
             .withColumn("_bucket", F.floor(F.col(_AT) * buckets / count).cast("int"))
             .withColumn("_clause", F.lit(0))
@@ -281,18 +269,22 @@ class _Spread:
         columns = self.target.table.columns
         names = [c.name for c in columns]
         types = [(c.name, read_type(parse_type(c.type), TimestampForm.PAIR)) for c in columns]
-        kept = rows.select("_partition", "_bucket", "_file", *IDENTITY, _AT)
+        row_ids = rows.select("_partition", "_bucket", "_file", *IDENTITY_COLUMNS, _AT)
         fetch = partial(
             _fetched,
             files={file.number: file.data for file in self.target.files},
             columns=columns,
         )
-        schema = StructType([*kept.schema, StructField("row", from_arrow_type(pa.struct(types)))])
-        near = kept.repartition("_file", IDENTITY[0], neighbours())
-        whole = near.sortWithinPartitions("_file", *IDENTITY).mapInArrow(with_tokens(fetch), schema)
+        schema = StructType(
+            [*row_ids.schema, StructField("row", from_arrow_type(pa.struct(types)))]
+        )
+        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
+        whole = by_stripe.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
+            task_of(fetch), schema
+        )
         group = ("_partition", "_bucket")
         rows = whole.repartition(*group).sortWithinPartitions(*group, _AT)
-        rows = rows.drop("_file", *IDENTITY).withColumn("_clause", F.lit(0))
+        rows = rows.drop("_file", *IDENTITY_COLUMNS).withColumn("_clause", F.lit(0))
         events = insert_events(with_no_old_row(rows))
         return Events(frame=lambda: events, given=(frozenset(names),))
 
@@ -303,23 +295,21 @@ def _fetched(
     files: Mapping[int, AcidFile],
     columns: Sequence[TableColumn],
 ) -> Iterator[pa.RecordBatch]:
-    """Add the column `row` with all values of each row, on an executor."""
-    with task_body():
-        names = [c.name for c in columns]
-        old = OldRows(files, columns, names)
-        for batch in batches:
-            if batch.num_rows:
-                values = old.fetch(batch)
-                row = pa.StructArray.from_arrays([values[name] for name in names], names=names)
-                yield pa.RecordBatch.from_arrays(
-                    [*batch.columns, row], names=[*batch.schema.names, "row"]
-                )
+    names = [c.name for c in columns]
+    old = OldRows(files, columns, names)
+    for batch in batches:
+        if batch.num_rows:
+            values = old.fetch(batch)
+            row = pa.StructArray.from_arrays([values[name] for name in names], names=names)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, row], names=[*batch.schema.names, "row"]
+            )
 
 
 def _number(within: WindowSpec) -> Column:
     """Return a row's number, from 0. `row_number` would have only 31 bits."""
-    before = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return F.count(F.lit(1)).over(before) - 1
+    preceding = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count(F.lit(1)).over(preceding) - 1
 
 
 def _looked_up(numbers: Sequence[int], position: Column) -> Column:
@@ -327,31 +317,17 @@ def _looked_up(numbers: Sequence[int], position: Column) -> Column:
 
 
 def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
-    """Return the result of a planned rebalance, computed under a reader's snapshot."""
-    touched = rebalancing.touched()
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [str(rebalancing.table.ref)],
-            job.terms,
-        ) as held,
-    ):
-        table = rebalancing.table
-        target = resolve_target(job.spark, job.client, table, held.snapshot, touched)
+    table, touched = rebalancing.table, rebalancing.touched()
+    with job.snapshot(str(table.ref)) as snapshot:
+        target = resolve_target(job.spark, job.client, table, snapshot.snapshot, touched)
         outcomes = rebalancing.look(target)
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.PLANNED if _is_due(outcomes) else JobStatus.NOTHING_TO_DO,
-        table=str(rebalancing.table.ref),
-        details=_details(outcomes),
-    )
+    status = JobStatus.PLANNED if _is_due(outcomes) else JobStatus.NOTHING_TO_DO
+    return job.result(status, table.ref, _details(outcomes))
 
 
 def _is_due(outcomes: Sequence[RebalancedPartition]) -> bool:
-    return any(one.is_due for one in outcomes)
+    return any(outcome.is_due for outcome in outcomes)
 
 
 def _details(outcomes: Sequence[RebalancedPartition]) -> Mapping[str, JsonValue]:
-    return {"rebalance": [to_json(one) for one in outcomes]}
+    return {"rebalance": [to_json(outcome) for outcome in outcomes]}

@@ -1,11 +1,9 @@
 """Restore of a table to a version, as one overwrite of the partitions that differ.
 
-The input is the table's current state and the version, under one snapshot; the output is staged
-files. Rows of a full-ACID table are compared by row ID. A row that is live now but not in the
-version gets a delete event. A row that is live in the version but not now is fetched from its old
-file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same way. If a partition
-would need too many events, it gets a base with the version's rows. Files of an insert-only table
-are copied byte by byte.
+Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event. A
+row that is live only in the version is fetched from its old file, exact to the nanosecond, as
+UPDATE fetches unassigned columns. A partition that would need too many events gets a base with the
+version's rows. Files of an insert-only table are copied byte by byte.
 
 The partitions that differ are determined three times: before the locks are requested, after the
 locks are granted, and under the snapshot itself.
@@ -26,23 +24,18 @@ from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.access import Touched, nameable
+from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.reading.access import Touched, nameable
 from airflow_hiveacid.spark.reading.events import (
-    IDENTITY,
     delete_events,
     insert_events,
-    partition_text,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
-from airflow_hiveacid.spark.reading.names import free_name
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
@@ -53,15 +46,17 @@ from airflow_hiveacid.spark.statements.old_rows import (
     written_from,
 )
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
-from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.publish import StagedFile, empty_file
 from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.restoring import differing_now, range_since, warn_of_new
+from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -70,12 +65,13 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 _NOW, _THEN = "_now", "_then"
 
@@ -150,11 +146,7 @@ class Restoring:
         return Touched(names=nameable(tuple(root.info.name for root in roots)))
 
     def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
-        """Stage the files that restore the version.
-
-        Raises:
-            HiveAcidError: the version is incomplete, or its rows cannot be written.
-        """
+        """Stage the files that restore the version."""
         comparison = _Comparison.of(now, as_of(self.version))
         self.outcomes = comparison.outcomes()
         ways: dict[Way, list[PartitionInfo]] = {way: [] for way in Way}
@@ -164,7 +156,7 @@ class Restoring:
         if isinstance(comparison, _PlainComparison):
             files = comparison.copies(plan, ways[Way.BASE])
         elif isinstance(comparison, _AcidComparison):
-            most = max((one.come + one.stay for one in self.outcomes), default=0)
+            largest = max((outcome.come + outcome.stay for outcome in self.outcomes), default=0)
             delta = dataclasses.replace(
                 plan,
                 insert_directory=dataclasses.replace(plan.delete_directory, is_delete=False),
@@ -173,7 +165,7 @@ class Restoring:
             changed = sum(o.come + o.go for o in self.outcomes if o.how is Way.DELTA)
             files = (
                 *comparison.within(ways[Way.DELTA]).deltas(delta, changed),
-                *comparison.within(ways[Way.BASE]).bases(plan, most),
+                *comparison.within(ways[Way.BASE]).bases(plan, largest),
             )
         directory = str(plan.insert_directory)
         written = {file.partition for file in files}
@@ -194,11 +186,7 @@ class _Comparison:
 
     @staticmethod
     def of(now: Target, then: Target) -> _AcidComparison | _PlainComparison:
-        """Compare a table's present state with a version.
-
-        Raises:
-            VersionGoneError: the version is incomplete.
-        """
+        """Compare a table's present state with a version."""
         if then.past is None:
             raise TypeError("`then` must be a target as of a version")
         part, then = range_since(then.past), then.of_partitions(now.partitions)
@@ -212,12 +200,10 @@ class _Comparison:
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """The partitions that may differ, with their locations."""
         return self.now.partitions
 
     @property
     def table(self) -> TableInfo:
-        """The table that is compared."""
         return self.now.table
 
 
@@ -226,24 +212,25 @@ class _AcidComparison(_Comparison):
     """A comparison of rows by row ID; writes and compactions do not change a row's ID."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
-        """Return the outcome of each partition, in order."""
         if not self.partitions:
             return ()
-        now, then = F.col(_NOW), F.col(_THEN)
+        now_count, then_count = F.col(_NOW), F.col(_THEN)
         counted = (
             self._rows()
             .groupBy("_partition")
             .agg(
-                F.sum(F.greatest(then - now, F.lit(0))).alias("come"),
-                F.sum(F.greatest(now - then, F.lit(0))).alias("go"),
-                F.sum(F.least(now, then)).alias("stay"),
-                F.max((now != then) & (F.greatest(now, then) > 1)).alias("has_twins"),
+                F.sum(F.greatest(then_count - now_count, F.lit(0))).alias("come"),
+                F.sum(F.greatest(now_count - then_count, F.lit(0))).alias("go"),
+                F.sum(F.least(now_count, then_count)).alias("stay"),
+                F.max((now_count != then_count) & (F.greatest(now_count, then_count) > 1)).alias(
+                    "has_twins"
+                ),
             )
         )
-        found = {row["_partition"]: row for row in counted.collect()}
+        counts = {row["_partition"]: row for row in counted.collect()}
         outcomes = []
         for info in self.partitions:
-            row = found.get(partition_text(info.name))
+            row = counts.get(partition_text(info.name))
             outcomes.append(
                 RestoredPartition.of(
                     come=0 if row is None else row["come"],
@@ -257,16 +244,13 @@ class _AcidComparison(_Comparison):
         return tuple(outcomes)
 
     def within(self, partitions: Sequence[PartitionInfo]) -> _AcidComparison:
-        """Return the comparison of only these partitions."""
-        now, then = (target.of_partitions(partitions) for target in (self.now, self.then))
-        return _AcidComparison(now=now, then=then)
+        current, past = (target.of_partitions(partitions) for target in (self.now, self.then))
+        return _AcidComparison(now=current, then=past)
 
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
         """Write delete events for rows added since the version, and insert events for rows removed.
 
-        Args:
-            plan: the plan of a delta.
-            changed: the number of rows added or removed.
+        `changed` is the number of rows added or removed.
         """
         if not self.partitions:
             return ()
@@ -274,16 +258,14 @@ class _AcidComparison(_Comparison):
         rows = rows.withColumn("row", without_values(self.table))
         come = rows.where(F.col(_NOW) == 0)
         self._check_allowed(come)
-        gone = delete_events(rows.where(F.col(_THEN) == 0))
-        events = gone.unionByName(_fetched(self.table, come, changed))
+        deletes = delete_events(rows.where(F.col(_THEN) == 0))
+        events = deletes.unionByName(_fetched(self.table, come, changed))
         return written_from(plan, events, self.then, changed)
 
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
         """Write bases with the version's rows.
 
-        Args:
-            plan: the plan of an overwrite.
-            most: the number of rows of the largest partition.
+        `most` is the number of rows of the largest partition.
         """
         if not self.partitions:
             return ()
@@ -293,13 +275,13 @@ class _AcidComparison(_Comparison):
 
     def _rows(self) -> DataFrame:
         """Return every row that is live now or in the version, with a mark for each."""
-        now = identities(self.now).withColumns(
+        current = identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
-        then = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
+        past = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
         return (
-            now.unionByName(then)
-            .groupBy("_partition", "_bucket", *IDENTITY)
+            current.unionByName(past)
+            .groupBy("_partition", "_bucket", *IDENTITY_COLUMNS)
             .agg(
                 F.sum(_NOW).alias(_NOW),
                 F.sum(_THEN).alias(_THEN),
@@ -308,21 +290,19 @@ class _AcidComparison(_Comparison):
         )
 
     def _check_allowed(self, come: DataFrame) -> None:
-        """Check that the table's current constraints allow the rows to write.
-
-        Raises:
-            ConstraintViolationError: a constraint does not allow a row.
-        """
         names = _demanded(self.table)
         if not names:
             return
-        position, key = free_name("position", self.table.column_names), ["_partition", *IDENTITY]
+        position, key = (
+            free_name("position", self.table.column_names),
+            ["_partition", *IDENTITY_COLUMNS],
+        )
         values = F.struct(*[F.col(quoted(name)) for name in names]).alias("row")
         rows = self.then.scan(names, position=position).select(
             values, *self.then.position_columns(position)
         )
-        held = rows.join(come.select(*key), on=key, how="left_semi")
-        _check_values(self.table, held.select("row.*"), names)
+        matches = rows.join(come.select(*key), on=key, how="left_semi")
+        _check_values(self.table, matches.select("row.*"), names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,25 +310,21 @@ class _PlainComparison(_Comparison):
     """A comparison for rows without row IDs: all files of partitions that may differ are copied."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
-        """Return the outcome of each partition, in order."""
         go, come = ([0] * len(self.partitions) for _ in range(2))
         for target, counts in ((self.now, go), (self.then, come)):
             for number, rows in _rows_by_file(target).items():
                 counts[partition_at(number)] += rows
         return tuple(
             RestoredPartition.of(
-                come=come[at], go=go[at], stay=0, is_plain=True, partition=str(info.name)
+                come=come[index], go=go[index], stay=0, is_plain=True, partition=str(info.name)
             )
-            for at, info in enumerate(self.partitions)
+            for index, info in enumerate(self.partitions)
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
         """Refuse a compressed text file.
 
         The file's name shows the codec, but a copy gets a new name.
-
-        Raises:
-            UnsupportedTableError: the file is a compressed text file.
         """
         if file.format is FileFormat.TEXT and is_compressed(file.key):
             raise UnsupportedTableError(
@@ -361,22 +337,15 @@ class _PlainComparison(_Comparison):
     def copies(
         self, plan: WritePlan, partitions: Sequence[PartitionInfo]
     ) -> tuple[StagedFile, ...]:
-        """Copy the version's files of these partitions.
-
-        Raises:
-            UnsupportedTableError: a partition has more files than a directory may have, or a file
-                cannot be copied.
-            ConstraintViolationError: the table does not allow one of the rows.
-        """
         if not partitions:
             return ()
-        then = self.then.of_partitions(partitions)
+        past = self.then.of_partitions(partitions)
         if names := _demanded(self.table):
-            _check_values(self.table, then.rows(names), names)
-        rows = _rows_by_file(then)
+            _check_values(self.table, past.rows(names), names)
+        rows = _rows_by_file(past)
         copies: list[FileToCopy] = []
         numbers = dict.fromkeys((info.name for info in partitions), 0)
-        for number, file in then.plain_files:
+        for number, file in past.plain_files:
             info = partitions[partition_at(number)]
             if not file.length:
                 continue
@@ -407,43 +376,30 @@ class _PlainComparison(_Comparison):
 
 
 def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResult:
-    """Return the result of a planned restore, computed under a reader's snapshot."""
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [str(table.ref)],
-            job.terms,
-        ) as held,
-    ):
+    with job.snapshot(str(table.ref)) as snapshot:
         if table.is_partitioned:
             warn_of_new(table, version, differing_now(job.client, table, version))
-        past = past_of(job.client, table, version, held.snapshot, taken_s=held.taken_s)
-        now = resolve_target(job.spark, job.client, table, held.snapshot)
-        then = resolve_target(job.spark, job.client, table, held.snapshot, past=past)
-        outcomes = _Comparison.of(now, then).outcomes()
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO,
-        table=str(TableRef.parse(job.job_of(RestoreSpec).target)),
-        details=_details(outcomes),
-    )
+        past = past_of(job.client, table, version, snapshot.snapshot, taken_s=snapshot.taken_s)
+        target = resolve_target(job.spark, job.client, table, snapshot.snapshot)
+        version_target = resolve_target(job.spark, job.client, table, snapshot.snapshot, past=past)
+        outcomes = _Comparison.of(target, version_target).outcomes()
+    status = JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO
+    return job.result(status, TableRef.parse(job.job_of(RestoreSpec).target), _details(outcomes))
 
 
 def _changes(outcomes: Collection[RestoredPartition]) -> bool:
-    return any(one.how is not Way.NOTHING for one in outcomes)
+    return any(outcome.how is not Way.NOTHING for outcome in outcomes)
 
 
 def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
-    return {"restore": [to_json(one) for one in outcomes]}
+    return {"restore": [to_json(outcome) for outcome in outcomes]}
 
 
 def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
     """Return insert events for old rows, at most `most` in each partition."""
     rows = rows.withColumn("_clause", F.lit(0))
     if not table.num_buckets:
-        seed = F.xxhash64("_file", IDENTITY[0], neighbours())
+        seed = F.xxhash64("_file", IDENTITY_COLUMNS[0], neighbours())
         rows = spread(table, rows, writers_for(most), seed)
     # In a bucketed table a row stays in its bucket.
     return insert_events(rows)
@@ -465,16 +421,14 @@ def _rows() -> Column:
 
 def _demanded(table: TableInfo) -> tuple[str, ...]:
     """Return the columns that the table's constraints use."""
-    asked = frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
-    return tuple(name for name in table.column_names if name in asked)
+    constrained = frozenset(table.constraints.not_null).union(
+        *[c.columns for c in checks_of(table)]
+    )
+    return tuple(name for name in table.column_names if name in constrained)
 
 
 def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:
-    """Check a table's constraints on rows; `names` are the columns that the constraints use.
-
-    Raises:
-        ConstraintViolationError: the table does not allow a row.
-    """
+    """Check a table's constraints on rows; `names` are the columns that the constraints use."""
     every = whole_rows(table, rows.select(*[quoted(name) for name in names]))
     program = InsertProgram(
         table=table,

@@ -1,12 +1,10 @@
 """UPDATE and DELETE as events.
 
-The input is a statement and a target (its live files under one snapshot). The output is `Events`.
-First, a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
-a transaction opens. Only columns that the condition and expressions use are read from the target.
-
-The selected rows and their new values are computed once and kept (`localCheckpoint`) before the
-rows are turned into events. So the delete event and the insert event of an update always agree. If
-an executor with kept rows is lost, the job fails instead of computing the rows again.
+A `RowChangeProgram` is built from the schema alone, to find all errors before a transaction opens.
+Only columns that the condition and expressions use are read. The selected rows and their new values
+are computed once and kept (`localCheckpoint`). So the delete event and the insert event of an
+update always agree. If an executor with kept rows is lost, the job fails instead of computing the
+rows again.
 """
 
 from __future__ import annotations
@@ -16,14 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType, StringType
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.events import (
-    EVENT_COLUMNS,
-    IDENTITY,
     Events,
     delete_events,
     grouped,
@@ -32,21 +29,31 @@ from airflow_hiveacid.spark.reading.events import (
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
-from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.writing.event_files import are_few
+from airflow_hiveacid.writing.events import EVENT_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
     from airflow_hiveacid.spark.reading.target import Target
 
-_EVENT: Final = least_bytes(len(EVENT_COLUMNS))
+_ROW_BYTES: Final = 16
+_VALUE_BYTES: Final = 8
+
+
+def least_bytes(columns: int) -> int:
+    """Return the minimum size in bytes of a row with this number of columns."""
+    return _ROW_BYTES + _VALUE_BYTES * columns
+
+
+_EVENT_BYTES: Final = least_bytes(len(EVENT_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +76,6 @@ def plan_change(
 
     `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
     this SQL.
-
-    Raises:
-        InputError: see `plan.statements.resolve_update` and `clauses.ready`.
     """
     clause = (
         resolve_update(table, spec)
@@ -85,8 +89,10 @@ def plan_change(
     )
     moment = Moment.now(spark, terms)
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
-    uses, asked = checked.uses, columns_asked(table, [clause])
-    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses or c.name in asked)
+    uses, constrained = checked.uses, columns_asked(table, [clause])
+    needed = tuple(
+        c.name for i, c in enumerate(table.columns) if i in uses or c.name in constrained
+    )
     return RowChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
 
 
@@ -135,23 +141,23 @@ def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
 
     A separate query counts the rows, because Spark may drop the event with observed metrics.
     """
-    kept = rows.localCheckpoint()
+    checkpoint = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
-    file = F.col("_file") if "_file" in kept.columns else F.lit(None)
+    file = F.col("_file") if "_file" in checkpoint.columns else F.lit(None)
     counts = [F.count(F.lit(1)), F.count_if(updates), F.collect_set(F.when(updates, file))]
     if all(clause.action is MergeAction.DELETE for clause in clauses):
         values: Mapping[str, DataType] = {}
     else:
-        row = cast("StructType", kept.schema["row"].dataType)
+        row = cast("StructType", checkpoint.schema["row"].dataType)
         values = {f"row.{quoted(field.name)}": field.dataType for field in row}
-    count, updated, files, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
+    count, updated, files, size = checkpoint.select(*counts, F.sum(bytes_of(values))).collect()[0]
     events = count + updated
     return KeptRows(
-        rows=kept,
+        rows=checkpoint,
         events=events,
         updated=updated,
         files=frozenset(files),
-        size_bytes=(size or 0) + events * _EVENT,
+        size_bytes=(size or 0) + events * _EVENT_BYTES,
     )
 
 
@@ -173,7 +179,7 @@ def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: KeptRows) -> 
     updated = rows.where(F.col("_clause").isin(updating))
     if not table.num_buckets:
         # The seed is the old row's ID, because the checkpoint contains this ID.
-        seed = F.xxhash64("_file", *IDENTITY)
+        seed = F.xxhash64("_file", *IDENTITY_COLUMNS)
         updated = spread(table, updated, writers_for(kept.updated), seed)
     # In a bucketed table, a row keeps its bucket, because bucket columns cannot change.
     return [delete_events(rows), insert_events(updated)]
@@ -194,16 +200,30 @@ def as_events(
     """
     columns = frozenset(c.name for c in target.table.columns)
     # A delete writes no row, so it needs no old values.
-    given = tuple(
+    assigned = tuple(
         frozenset(c.assignments) if c.action is MergeAction.UPDATE else columns for c in clauses
     )
-    leaves = any(not columns <= names for names in given)
+    leaves = any(not columns <= names for names in assigned)
     frame = parts[0]
     for part in parts[1:]:
         frame = frame.unionByName(part)
     return Events(
         frame=lambda: grouped(frame),
-        given=given,
+        given=assigned,
         old_files={f.number: f.data for f in target.files if leaves and f.number in updated},
         few=frame if is_few else None,
     )
+
+
+def bytes_of(columns: Mapping[str, DataType]) -> Column:
+    """Return the approximate number of bytes of a row with these columns.
+
+    The expression is flat, because a sum of hundreds of terms would be nested too deeply for Spark.
+    """
+    fixed_bytes = F.lit(least_bytes(len(columns))).cast("long")
+    texts = [
+        F.col(name).cast("string")
+        for name, data_type in columns.items()
+        if isinstance(data_type, StringType | BinaryType) or not isinstance(data_type, AtomicType)
+    ]
+    return fixed_bytes + F.octet_length(F.concat_ws("", *texts)) if texts else fixed_bytes

@@ -1,9 +1,8 @@
 """The inputs that the INSERTs of one FROM clause share: tables, queries, and the time.
 
-In Hive, these INSERTs are one statement. Each INSERT sees the tables as they were before the whole
-statement began. A shared query returns the same rows to all INSERTs, even with `rand()`. So the
-rows of a shared query are kept (`localCheckpoint`). The rows of shared tables are not kept. Each
-INSERT can read the tables again, because the files of a snapshot do not change.
+In Hive, these INSERTs are one statement, and each sees the tables as they were before it. A shared
+query returns the same rows to all of them, even with `rand()`, so its rows are kept
+(`localCheckpoint`). Shared tables are read again, because the files of a snapshot do not change.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ class Common:
 
 
 def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
-    """Return the checked inputs that INSERTs share, and register their views for queries.
-
-    Raises:
-        InputError: a table is missing or of a kind that cannot be read; or a query is invalid.
-    """
+    """Return the checked inputs that INSERTs share, and register their views for queries."""
     common = Common(
         tables=spec.tables,
         queries=spec.shared,
@@ -66,11 +61,7 @@ def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
 def common_frames(
     job: JobContext, common: Common, tables: Mapping[str, DataFrame]
 ) -> dict[str, DataFrame]:
-    """Run the shared queries; return a dict from view name to rows, for all shared inputs.
-
-    Raises:
-        SourceUnreadableError, StorageError: see `load_source`.
-    """
+    """Run the shared queries; return a dict from view name to rows, for all shared inputs."""
     frames = dict(tables)
     for view, query in common.queries.items():
         rows = _run(job, common, query, frames)

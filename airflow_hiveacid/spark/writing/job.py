@@ -1,61 +1,53 @@
 """One transaction, from its checked statements to its result.
 
-`_run` executes these steps in order. The ledger shows whether this job was done before. Events are
-made under the transaction's snapshot, one statement after another (`work`). Executors write the
-events to staging. Partitions are registered. The write is verified again and recorded in the
-ledger. Directories are renamed into place. Leaving the `with` block commits.
-
-`writing.write` handles failures. A killed driver leaves an open transaction. The metastore aborts
-such a transaction when the heartbeats stop.
+`writing.write` handles failures, `writing.restarts` restarts. A killed driver leaves an open
+transaction. The metastore aborts such a transaction when the heartbeats stop.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import logging
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    ContractVersionError,
-    EarlierRunUnknownError,
-    HiveAcidError,
-    OvertakenError,
-)
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
+import pyarrow as pa
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.reading.access import Touched, is_still_all, nameable, reading
-from airflow_hiveacid.spark.writing.order import WriteOrder
-from airflow_hiveacid.spark.writing.second_try import (
+from airflow_hiveacid.plan.statements.dml import tables_of
+from airflow_hiveacid.reading.access import Touched, nameable
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
+from airflow_hiveacid.storage.acid.write.reissue import reissue
+from airflow_hiveacid.writing.restarts import (
+    RestartState,
+    already_done,
+    begun,
+    check_sources,
+    until_not_overtaken,
+)
+from airflow_hiveacid.writing.second_try import (
     StagedWork,
     reissued,
     why_in_full,
     why_not_kept,
 )
-from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
-from airflow_hiveacid.spark.writing.write import Write, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
+    from pyspark.sql import SparkSession
+
     from airflow_hiveacid.format.table import TableInfo, TableRef
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.storage.acid.write.reissue import Reissue
+    from airflow_hiveacid.writing.write import Write
 
-log = logging.getLogger("hiveacid")
-
-# Each restart means that another transaction has committed. So at least one job makes progress.
-# After this many restarts the job fails, so that the user notices.
-_MOST_BEGINNINGS: Final = 5
+_SIZES: Final = "path string, size_bytes long"
 
 
 def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResult:
@@ -68,7 +60,7 @@ def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResu
         HiveAcidError: the job failed. Nothing was changed, with one exception: after
             `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
-    restart_state = RestartState(not_kept=why_not_kept(changes))
+    restart_state = RestartState(not_kept=_why_not_kept(changes))
 
     def run() -> JobResult:
         touched = _touched(changes)
@@ -96,21 +88,21 @@ def _run(
     earlier = write.earlier_run()
     if earlier is not None:
         return already_done(job, write, earlier)
-    now = _touched(changes)
-    for change, before, after in zip(changes, touched, now, strict=True):
-        if before != after:
+    scopes = _touched(changes)
+    for change, old_scope, new_scope in zip(changes, touched, scopes, strict=True):
+        if old_scope != new_scope:
             raise write.tables[change.table.ref].overtaken("its partitions changed")
     check_sources(job, write)
     write.look_ahead()
     work = TransactionWork(job, write)
     why_not = _take_over(job, write, work, restart_state)
     if why_not is not None:
-        for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
+        for number, (change, scope) in enumerate(zip(changes, scopes, strict=True), start=1):
             with naming(number, len(changes)):
                 work.run(change, scope)
     if restart_state.not_kept is None:
         restart_state.staged = _staged(changes[0], write, work)
-    return work.finish(_retried(restart_state, why_not))
+    return work.finish(restart_state.details(why_not))
 
 
 def _take_over(
@@ -124,13 +116,39 @@ def _take_over(
     try:
         why_not = why_in_full(job.client, part.table, staged)
         if why_not is None:
-            directories = reissued(job.spark, staged, part)
+            directories = reissued(staged, part, partial(_copied_in_tasks, job.spark))
             work.take_over(part.table.ref, directories, staged.operations, staged.results)
     except HiveAcidError as error:
         why_not = str(error)
     finally:
         staged.write.discard()
     return why_not
+
+
+def _why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
+    """Return why a restart cannot use staged files of these statements; None if it can."""
+    if len(changes) != 1:
+        return "the transaction has several statements"
+    change = changes[0]
+    if change.operations == {DataOperation.INSERT} and change.make_files is not None:
+        return "it copies existing files"
+    return why_not_kept(
+        change.table,
+        change.operations,
+        reads_tables=bool(change.tables or tables_of(change.source)),
+    )
+
+
+def _copied_in_tasks(spark: SparkSession, sizes: Mapping[Reissue, int]) -> dict[str, int]:
+    with typed_failures():
+        frame = run_tasks(spark, _reissue_task, list(sizes), _SIZES, work=sizes.__getitem__)
+        return {row.path: row.size_bytes for row in frame.collect()}
+
+
+def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:
+    size = reissue(work)
+    columns = {"path": pa.array([work.target]), "size_bytes": pa.array([size], pa.int64())}
+    yield pa.RecordBatch.from_pydict(columns)
 
 
 def _staged(change: CheckedStatement, write: Write, work: TransactionWork) -> StagedWork:
@@ -144,185 +162,6 @@ def _staged(change: CheckedStatement, write: Write, work: TransactionWork) -> St
     )
 
 
-def _retried(restart_state: RestartState, why_not: str | None) -> dict[str, JsonValue]:
-    """Return the result's details about restarts; empty if the job did not restart."""
-    if restart_state.lost is None:
-        return {}
-    how = {"how": "metadata"} if why_not is None else {"how": "in full", "why": why_not}
-    return {**how, "lost": restart_state.lost}
-
-
-@dataclass(slots=True)
-class RestartState:
-    """The part of a job's state that a restart keeps, such as the rank among the job's copies.
-
-    Mutable. `staged` contains the job's staged and uncommitted files. `not_kept` is the reason why
-    staged files cannot be used again, or None. `lost` is the reason for the last restart.
-    `handover` contains the transactions that a restart replaces, and the job's rank.
-    """
-
-    not_kept: str | None = "it belongs to a program"
-    staged: StagedWork | None = None
-    lost: str | None = None
-    handover: Handover | None = None
-
-
-def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartState) -> JobResult:
-    """Call `run`; if another transaction overtakes the job, repeat the call, at most four times.
-
-    If the job's own transaction was aborted, the job fails, even if the only reason was missed
-    heartbeats. The job cannot distinguish a time-out from an abort that a person has requested
-    (docs/decisions/restarts.md).
-
-    Raises:
-        HiveAcidError: what `run` raises.
-    """
-    try:
-        for beginning in itertools.count(1):
-            try:
-                return run()
-            except OvertakenError as error:
-                if beginning == _MOST_BEGINNINGS:
-                    raise
-                restart_state.lost = str(error)
-                log.warning("restarting after %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
-        raise AssertionError(_MOST_BEGINNINGS)  # unreachable: the last call has raised
-    finally:
-        if restart_state.handover is not None:
-            restart_state.handover.close()
-
-
-@contextmanager
-def begun(
-    job: JobContext,
-    accesses: Iterable[TableAccess],
-    sources: Iterable[TableInfo],
-    restart_state: RestartState,
-) -> Iterator[Write]:
-    """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
-
-    Spark jobs in the block are cancelled when the transaction is lost.
-
-    Raises:
-        HiveAcidError: as `writing`.
-    """
-    restart_state.handover = restart_state.handover or Handover(job.client)
-    order = _order(job, accesses, sources, restart_state)
-    with job_group(job.spark, str(job.terms.attempt)) as cancel:
-        order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
-        write: Write | None = None
-        try:
-            with writing(job.client, order) as write:
-                yield write
-        except CommitStateUnknownError:
-            restart_state.staged = None  # the staged files may have been published
-            raise
-        except BaseException as error:
-            if write is not None and order.keeps_staged:
-                _keep_or_discard(write, restart_state, error)
-            elif restart_state.staged is not None:
-                # These files were staged before a restart, and this write did not begin.
-                restart_state.staged.write.discard()
-                restart_state.staged = None
-            raise
-
-
-def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
-    """Keep the files that this or an earlier write has staged, if a restart may use them.
-
-    Only an overtaken job restarts.
-    """
-    staged = restart_state.staged
-    if staged is None or staged.write is not write:
-        write.discard()
-    if staged is not None and not isinstance(error, OvertakenError):
-        staged.write.discard()
-        restart_state.staged = None
-
-
-def _order(
-    job: JobContext,
-    accesses: Iterable[TableAccess],
-    sources: Iterable[TableInfo],
-    restart_state: RestartState,
-) -> WriteOrder:
-    spec = job.spec
-    read = {table.ref: table for table in sources}
-    return WriteOrder(
-        run=Run(
-            job_key=spec.job_key,
-            generation=spec.generation,
-            attempt=job.terms.attempt,
-            statement=spec.statement,
-            on_rerun=spec.on_rerun,
-        ),
-        terms=job.terms,
-        accesses=tuple(
-            dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
-        ),
-        reads=tuple(reading(job.client, table) for table in read.values()),
-        ledger_retention_s=spec.ledger_retention_s,
-        handover=restart_state.handover,
-        keeps_staged=restart_state.not_kept is None,
-    )
-
-
-def check_sources(job: JobContext, write: Write) -> None:
-    """Check that the source tables still have the partitions that were locked.
-
-    Raises:
-        OvertakenError: the partitions of a source table have changed, so the job must restart.
-    """
-    for access in write.reads:
-        if not is_still_all(job.client, access):
-            raise OvertakenError(
-                table=access.ref,
-                txn_id=write.txn.txn_id,
-                why="the job reads this table, and its partitions changed",
-            )
-
-
-def already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
-    """Abandon the transaction of a job that is already done, and return the earlier run's result.
-
-    Raises:
-        EarlierRunUnknownError: the ledger's entry has no readable result.
-    """
-    result = _result_of(write, earlier)
-    log.warning(
-        "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
-        " the task)%s",
-        job.spec.on_rerun.value,
-        job.spec.job_key,
-        earlier.txn_id,
-        earlier.when,
-        earlier.attempt.try_number,
-        earlier.generation + 1,
-        "" if job.spec.on_rerun is OnRerun.SKIP else "; clear the task to apply it again",
-    )
-    write.txn.abandon()
-    return dataclasses.replace(result, status=JobStatus.ALREADY_DONE)
-
-
-def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
-    """Return a ledger entry's result.
-
-    Raises:
-        EarlierRunUnknownError: the entry has no readable result.
-    """
-    try:
-        return JobResult.parse(earlier.result)
-    except ContractVersionError as error:
-        raise EarlierRunUnknownError(
-            table=next(iter(write.tables)),
-            job_key=earlier.job_key,
-            txn_id=earlier.txn_id,
-            when=earlier.when,
-            why="the result in its ledger entry cannot be read"
-            f" ({error.detail or f'version {error.found!r}'})",
-        ) from error
-
-
 def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
     """Return the partitions that each statement can touch now.
 
@@ -331,23 +170,22 @@ def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
     itself specifies.
     """
     count = Counter(change.table.ref for change in changes)
-    found = [change.partitions() for change in changes]
+    scopes = [change.partitions() for change in changes]
     return [
         touched if count[change.table.ref] == 1 else Touched(names=change.fixed, seen=touched.seen)
-        for change, touched in zip(changes, found, strict=True)
+        for change, touched in zip(changes, scopes, strict=True)
     ]
 
 
 def _accesses(changes: Sequence[CheckedStatement], touched: Sequence[Touched]) -> list[TableAccess]:
-    """Return the combined operations of all statements on each table, in order of first use."""
-    found: dict[TableRef, TableAccess] = {}
+    accesses: dict[TableRef, TableAccess] = {}
     for change, scope in zip(changes, touched, strict=True):
         access = TableAccess(
             table=change.table, operations=change.operations, partitions=scope.names
         )
-        earlier = found.get(access.ref)
-        found[access.ref] = access if earlier is None else _both(earlier, access)
-    return list(found.values())
+        earlier = accesses.get(access.ref)
+        accesses[access.ref] = access if earlier is None else _both(earlier, access)
+    return list(accesses.values())
 
 
 def _both(one: TableAccess, other: TableAccess) -> TableAccess:

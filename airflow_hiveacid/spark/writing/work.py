@@ -1,12 +1,7 @@
 """The statements of a transaction, run in order; each sees the changes of earlier statements.
 
-The input is checked statements and a write that is open. Each statement's events are staged under
-the statement's own ID. A later statement reads the staged files of earlier statements as if they
-were committed. All statements see the changes of other transactions that the snapshot includes.
-`finish` publishes the files of all statements.
-
-Statement IDs increase. Suppose a row and its delete event have the same write ID. Then Hive finds
-the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
+A later statement reads the staged files of earlier statements as if they were committed. All
+statements see the changes of other transactions that the snapshot includes.
 """
 
 from __future__ import annotations
@@ -21,48 +16,43 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, StatementId
-from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
 from airflow_hiveacid.plan.transactions import numbered
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.engine.tasks import collected, task_of
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
-from airflow_hiveacid.spark.writing.files.small_changes import write_here
-from airflow_hiveacid.spark.writing.files.writers import (
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.writing.event_files import (
     WRITTEN_SCHEMA,
     WritePlan,
     Written,
+    staged_files,
     write_events,
-    writer_options,
+    write_here,
 )
-from airflow_hiveacid.spark.writing.publish import (
-    StagedDirectory,
+from airflow_hiveacid.writing.publish import (
     StagedFile,
-    assemble,
-    empty_file,
-    row_counts,
 )
-from airflow_hiveacid.spark.writing.twin_rows import named_twins
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
-from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.writing.statements import WrittenStatements
+from airflow_hiveacid.writing.twin_rows import named_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.codec import JsonValue
+    from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.write import Write
+    from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 
@@ -122,13 +112,13 @@ def naming(number: int, count: int) -> Iterator[None]:
         yield
 
 
-class TransactionWork:
-    """The statements that run in one write. Mutable: it collects the statements' results."""
+class TransactionWork(WrittenStatements):
+    """The statements that run in one write. Mutable: it keeps inputs that statements share."""
+
+    _job: JobContext
 
     def __init__(self, job: JobContext, write: Write) -> None:
-        self._job, self._write = job, write
-        self._results: list[StatementResult] = []
-        self._details: dict[str, JsonValue] = {}
+        super().__init__(job, write)
         self._common: tuple[Common, dict[str, DataFrame]] | None = None
 
     def target(
@@ -137,11 +127,7 @@ class TransactionWork:
         touched: Touched | None = None,
         version: VersionSpec | None = None,
     ) -> Target:
-        """Return a table as the next statement sees it, or as of a version.
-
-        Raises:
-            HiveAcidError: as `past_of`.
-        """
+        """Return a table as the next statement sees it, or as of a version."""
         if version is not None and not version.is_now:
             job, txn = self._job, self._write.txn
             past = past_of(job.client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
@@ -162,18 +148,13 @@ class TransactionWork:
     def run(self, change: CheckedStatement, touched: Touched) -> StatementResult:
         """Write one statement's files to staging.
 
-        Args:
-            change: the statement.
-            touched: the partitions that the statement can touch; only these are locked.
-
-        Raises:
-            HiveAcidError: the statement failed; no change of the transaction will become visible.
+        Only the partitions in `touched` are locked.
         """
         part = self._write.tables[change.table.ref]
         target = self.target(change.table, touched)
         part.check_locations(target.elsewhere.values())
         check_files_writable(change.table, target.partitions)
-        plan = self._plan(change, target)
+        plan = self.plan(target.table, change.operations, target.elsewhere)
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()
         with named_twins(target):
@@ -187,60 +168,7 @@ class TransactionWork:
         replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in target.partitions))
-        directories = _assemble(plan, files, replaced)
-        self._write.stage(change.table.ref, directories, change.operations)
-        result = _result(change, directories)
-        self._results.append(result)
-        return result
-
-    @property
-    def results(self) -> tuple[StatementResult, ...]:
-        """The results of the statements so far."""
-        return tuple(self._results)
-
-    def take_over(
-        self,
-        ref: TableRef,
-        directories: tuple[StagedDirectory, ...],
-        operations: frozenset[DataOperation],
-        results: tuple[StatementResult, ...],
-    ) -> None:
-        """Use the result and the files that the job's only statement staged before a restart."""
-        self._write.stage(ref, directories, operations)
-        size = sum(file.size_bytes for directory in directories for file in directory.files)
-        self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
-
-    def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
-        """Publish the files of all statements; leaving the write's block then commits them.
-
-        Args:
-            retried: details about the run before a restart, for the result.
-
-        Raises:
-            HiveAcidError: see the steps of `Write`.
-        """
-        self._write.register()
-        self._write.verify()
-        result = self._result(retried or {})
-        self._write.note(result.dump())
-        self._write.publish()
-        return result
-
-    def _plan(self, change: CheckedStatement, target: Target) -> WritePlan:
-        part, statement = self._write.tables[change.table.ref], StatementId(len(self._results))
-        delta = DeltaName(low=part.write_id, high=part.write_id, statement_id=statement)
-        overwrite = DataOperation.OVERWRITE in change.operations
-        return WritePlan(
-            table=target.table,
-            write_id=part.write_id,
-            statement_id=StatementId(0) if overwrite else statement,
-            token=part.token(statement),
-            insert_directory=BaseName(write_id=part.write_id) if overwrite else delta,
-            delete_directory=dataclasses.replace(delta, is_delete=True),
-            options=writer_options(target.table, self._job.client.generation, is_base=overwrite),
-            given=(),
-            locations=target.elsewhere,
-        )
+        return self.stage(change.kind, plan, change.operations, files, replaced or ())
 
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
@@ -274,10 +202,7 @@ class TransactionWork:
     ) -> dict[str, DataFrame]:
         """Return a dict from view name to frame, for tables as the next statement sees them.
 
-        Args:
-            tables: the tables, by view name.
-            versions: the versions of tables that are read as of an earlier version
-                (`SourceSpec.versions`).
+        `versions` are those of `SourceSpec.versions`.
         """
         return {
             view: self.target(
@@ -286,65 +211,20 @@ class TransactionWork:
             for view, table in tables.items()
         }
 
-    def _result(self, retried: Mapping[str, JsonValue]) -> JobResult:
-        job, txn = self._job, self._write.txn
-        results, directories = self._results, self._write.directories
-        details: dict[str, JsonValue] = {
-            "directories": [d.final_path for d in directories],
-            "conflict_policy": {
-                str(ref): job.policy_of(part.table).value
-                for ref, part in self._write.tables.items()
-            },
-            **self._details,
-        }
-        if retried:
-            details["retried"] = dict(retried)
-        one = results[0] if len(results) == 1 else None
-        if job.spec.has_statements:
-            details["statements"] = [to_json(result) for result in results]
-        return JobResult(
-            kind=job.spec.kind,
-            job_key=job.spec.job_key,
-            status=JobStatus.COMMITTED,
-            table=", ".join(map(str, self._write.tables)),
-            txn_id=txn.txn_id,
-            write_ids={str(ref): write_id for ref, write_id in txn.write_ids.items()},
-            rows=RowCounts(
-                inserted=sum(r.rows.inserted for r in results),
-                updated=sum(r.rows.updated for r in results),
-                deleted=sum(r.rows.deleted for r in results),
-            ),
-            partitions=() if one is None else one.partitions,
-            files=sum(r.files for r in results),
-            size_bytes=sum(r.size_bytes for r in results),
-            details=details,
-        )
-
 
 def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     """Write the events and return the files that the driver accepted."""
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
     if written is None and events.few is not None:
-        written = write_here(plan, events.few)
+        with typed_failures():
+            written = write_here(plan, collected(events.few))
     if written is None:
-        write = with_tokens(partial(write_events, plan=plan))
+        write = task_of(partial(write_events, plan=plan))
         frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
-    return tuple(
-        StagedFile(
-            partition=plan.partition(file.partition),
-            directory=file.directory,
-            bucket=BucketId(file.bucket),
-            attempt=file.attempt,
-            rows=file.rows,
-            updated=file.updated,
-            size_bytes=file.size_bytes,
-            kind=plan.table.kind,
-        )
-        for file in written
-    )
+    return staged_files(plan, written)
 
 
 def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
@@ -356,30 +236,3 @@ def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | No
     except UnsupportedFileError as error:
         log.info("writing rows with our writer instead of Spark's: %s", error)
         return None
-
-
-def _assemble(
-    plan: WritePlan,
-    files: tuple[StagedFile, ...],
-    partitions: tuple[PartitionName, ...] | None,
-) -> tuple[StagedDirectory, ...]:
-    """Assemble the files into directories; an overwrite also replaces partitions without rows."""
-    if isinstance(plan.insert_directory, BaseName):
-        for name in set(partitions or ()) - {f.partition for f in files}:
-            empty = empty_file(
-                plan.table, name, str(plan.insert_directory), plan.staging(name), plan.options
-            )
-            files = (*files, empty)
-    return assemble(files, {f.partition: plan.staging(f.partition) for f in files})
-
-
-def _result(change: CheckedStatement, directories: tuple[StagedDirectory, ...]) -> StatementResult:
-    files = [f for d in directories for f in d.files]
-    return StatementResult(
-        kind=change.kind,
-        table=str(change.table.ref),
-        rows=row_counts(directories),
-        partitions=tuple(sorted({str(d.partition) for d in directories if d.partition.columns})),
-        files=len(files),
-        size_bytes=sum(f.size_bytes for f in files),
-    )

@@ -1,9 +1,8 @@
 """The parser that removes clauses such as `FOR VERSION AS OF 12` after a table's name.
 
-Engines have different forms of the clause, and sqlglot parses only some of them. This module
-supports all forms in the table below. Output is the statement without the clauses. The removed
-clause is stored in `Token.as_of` of the last token of the table's name. Other modules then read the
-versions in these clauses. `check_all_read` refuses a statement that has an unused clause.
+Engines have different forms of the clause, and sqlglot parses only some of them. Output is the
+statement without the clauses in the table below. `Token.as_of` of the last token of a table's name
+has the version, which other modules read; `check_all_read` refuses a clause that none has read.
 
 | clause | engines |
 | --- | --- |
@@ -13,8 +12,8 @@ versions in these clauses. `check_all_read` refuses a statement that has an unus
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("INSERT INTO db.a SELECT * FROM db.b FOR VERSION AS OF 12 x")
-    >>> found = without_clauses(piece)
+    >>> (span,) = statements_of("INSERT INTO db.a SELECT * FROM db.b FOR VERSION AS OF 12 x")
+    >>> found = without_clauses(span)
     >>> found.text, found.tokens[-2].as_of.version
     ('INSERT INTO db.a SELECT * FROM db.b x', 'version 12')
 """
@@ -22,15 +21,13 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NUMBERED: Final = frozenset({"VERSION", "SYSTEM_VERSION"})
 _TIMED: Final = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
@@ -38,35 +35,27 @@ _LONGEST: Final = 6
 """The maximum number of tokens in a clause: FOR, a word, AS, OF, TIMESTAMP and the literal."""
 
 
-def without_clauses(piece: Piece) -> Piece:
-    """Return the statement without its AS OF clauses; see `Token.as_of`.
-
-    Raises:
-        SqlTextError: the version in a clause is invalid.
-    """
+def without_clauses(span: Span) -> Span:
+    """Return the statement without its AS OF clauses; see `Token.as_of`."""
     tokens: list[Token] = []
     index = 0
-    while index < len(piece):
-        length = _length(piece.tokens[index : index + _LONGEST])
+    while index < len(span):
+        length = _length(span.tokens[index : index + _LONGEST])
         if length and tokens and tokens[-1].name is not None:
-            as_of = _clause(piece[index : index + length])
+            as_of = _clause(span[index : index + length])
             tokens[-1] = dataclasses.replace(tokens[-1], as_of=as_of)
             index += length
             continue
-        tokens.append(piece.tokens[index])
+        tokens.append(span.tokens[index])
         index += 1
-    return Piece(piece.whole, piece.number, tuple(tokens), piece.at)
+    return Span(span.whole, span.number, tuple(tokens), span.at)
 
 
-def check_all_read(piece: Piece) -> None:
-    """Refuse AS OF clauses after names that cannot refer to earlier versions.
-
-    Raises:
-        SqlTextError: the statement has an unused AS OF clause.
-    """
-    for token in piece.tokens:
+def check_all_read(span: Span) -> None:
+    """Refuse AS OF clauses after names that cannot refer to earlier versions."""
+    for token in span.tokens:
         if token.as_of is not None and not token.as_of.is_read:
-            piece.fail(
+            span.fail(
                 f"an earlier version of {token.raw} cannot be read here",
                 "write AS OF after a table in a FROM clause, or after the source of a MERGE",
                 token,
@@ -74,7 +63,6 @@ def check_all_read(piece: Piece) -> None:
 
 
 def _length(tokens: Sequence[Token]) -> int:
-    """Return the number of tokens of an AS OF clause at the start of `tokens`, or 0."""
     words: list[str] = []
     for count, token in enumerate(tokens, start=1):
         if token.kind in {Kind.STRING, Kind.NUMBER}:
@@ -89,9 +77,9 @@ def _length(tokens: Sequence[Token]) -> int:
     return 0
 
 
-def _clause(piece: Piece) -> AsOf:
-    words = [word for token in piece.tokens for word in token.word.split()]
-    literal = piece.tokens[-1]
+def _clause(span: Span) -> AsOf:
+    words = [word for token in span.tokens for word in token.word.split()]
+    literal = span.tokens[-1]
     text = literal.raw[1:-1] if literal.kind is Kind.STRING else literal.raw
     is_timed = not _NUMBERED.intersection(words)
     try:
@@ -102,7 +90,7 @@ def _clause(piece: Piece) -> AsOf:
         else:
             spec = VersionSpec.of(version=text)
     except ConfigurationError as error:
-        piece.fail(
+        span.fail(
             str(error), "write AS OF 12, AS OF '2026-11-19T02:00:00Z' or the name of a tag", literal
         )
     return AsOf(spec.text())

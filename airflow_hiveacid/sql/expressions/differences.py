@@ -1,16 +1,14 @@
 """Checks that refuse SQL if Hive and Spark evaluate it differently.
 
-Spark evaluates the user's expressions. If the SQL shows that Hive would return a different result,
-this module refuses the expression. The module does not find differences that depend on column
-types. Each error proposes SQL that has the same meaning in both engines. The module `functions`
-decides which functions are refused.
+Spark evaluates the user's expressions, so SQL is refused for which Hive would return a different
+result. Differences that depend on column types are not found. Each error proposes SQL that has the
+same meaning in both engines. `functions` decides which functions are refused.
 
-In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
-first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
-most one of these operators), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and
-`^` has lower precedence than `&`. Spark gives all comparisons equal precedence. This precedence is
-higher than the precedence of `IS NULL`, `IN` and similar predicates. So this module refuses an
-expression that mixes such operators without parentheses.
+In Hive's grammar (`IdentifiersParser.g`), operators have this precedence, the highest first: `[]
+.`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at most one of
+them), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, `^` has a lower one than `&`,
+and all comparisons have equal precedence, higher than that of `IS NULL`, `IN` and similar
+predicates. So an expression that mixes such operators without parentheses is refused.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -20,21 +18,16 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
 from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
 from airflow_hiveacid.sql.text.bare_names import check_bare
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _SYMBOLS: Final = frozenset(
     "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
@@ -85,35 +78,31 @@ _AROUND_PATTERNS: Final = (_COMPARISONS | _BORDERS | {"["}) - {"LIKE", ",", "SEL
 _NO_OPERANDS: Final = _BORDERS | _COMPARISONS | _ARITHMETIC | _OPENING | {"~", "NOT", "INTERVAL"}
 
 
-def check_meaning(piece: Piece) -> None:
-    """Refuse SQL that Spark evaluates differently, or that Hive does not support.
-
-    Raises:
-        SqlTextError: the SQL has a different meaning in Spark, or Hive does not support it.
-    """
-    in_types = _in_types(piece)
-    _check_operators(piece, in_types)
-    for index, token in enumerate(piece.tokens):
+def check_meaning(span: Span) -> None:
+    """Refuse SQL that Spark evaluates differently, or that Hive does not support."""
+    in_types = _in_types(span)
+    _check_operators(span, in_types)
+    for index, token in enumerate(span.tokens):
         if index in in_types and token.word in _OF_TYPES:
             continue
         if token.kind is Kind.SYMBOL and token.word not in _SYMBOLS:
-            piece.fail(f"Hive's expressions do not allow {token.raw!r}", "remove it", token)
+            span.fail(f"Hive's expressions do not allow {token.raw!r}", "remove it", token)
         if token.kind in {Kind.WORD, Kind.QUOTED}:
-            _check_name(piece, index)
+            _check_name(span, index)
         if token.kind is Kind.NUMBER:
-            _check_number(piece, token)
+            _check_number(span, token)
         if token.kind in {Kind.STRING, Kind.PARAMETER}:
-            _check_constant(piece, index)
+            _check_constant(span, index)
         if token.word in _UNITS and index:
-            _check_interval(piece, index)
+            _check_interval(span, index)
 
 
-def _in_types(piece: Piece) -> frozenset[int]:
+def _in_types(span: Span) -> frozenset[int]:
     """Return the indexes of tokens in the angle brackets of types, including the brackets."""
     indexes: set[int] = set()
     nested = 0
-    for index, token in enumerate(piece.tokens):
-        begins = token.word == "<" and piece.word(index - 1) in {"STRUCT", "ARRAY", "MAP"}
+    for index, token in enumerate(span.tokens):
+        begins = token.word == "<" and span.word(index - 1) in {"STRUCT", "ARRAY", "MAP"}
         nested += begins
         if nested:
             indexes.add(index)
@@ -121,32 +110,30 @@ def _in_types(piece: Piece) -> frozenset[int]:
     return frozenset(indexes)
 
 
-def _check_name(piece: Piece, index: int) -> None:
-    token = piece.tokens[index]
+def _check_name(span: Span, index: int) -> None:
+    token = span.tokens[index]
     name = (token.name or "").lower()
     if name.startswith(_RESERVED_PREFIX):
-        piece.fail(
-            f"names that begin with {_RESERVED_PREFIX} are reserved", "choose another", token
-        )
+        span.fail(f"names that begin with {_RESERVED_PREFIX} are reserved", "choose another", token)
     if name in _VIRTUAL:
-        piece.fail(
+        span.fail(
             f"{token.raw} is a virtual column that exists only in Hive",
             "use columns of the table",
             token,
         )
     if name == "grouping__id":
-        piece.fail(
+        span.fail(
             "the bits of grouping__id differ between Hive and Spark",
             "write grouping(a) for one column, grouping(a) * 2 + grouping(b) for a mask of two",
             token,
         )
-    check_bare(piece, index)
-    if piece.word(index + 1) == "(":
-        check_function(piece, index)
-    if token.word == "BOOLEAN" and piece.word(index - 1) == "AS":
-        piece.fail(TRUTH[0], f"write {TRUTH[1]}", token)
-    if token.word in _PATTERN_WORDS and not _is_pattern_of_some(piece, index):
-        piece.fail(
+    check_bare(span, index)
+    if span.word(index + 1) == "(":
+        check_function(span, index)
+    if token.word == "BOOLEAN" and span.word(index - 1) == "AS":
+        span.fail(TRUTH[0], f"write {TRUTH[1]}", token)
+    if token.word in _PATTERN_WORDS and not _is_pattern_of_some(span, index):
+        span.fail(
             "an empty pattern matches no string in Hive but every string in Spark; a pattern that"
             " is not a string literal may be empty",
             "write a string, or nullif(x, '') for the pattern",
@@ -154,68 +141,67 @@ def _check_name(piece: Piece, index: int) -> None:
         )
 
 
-def _check_number(piece: Piece, token: Token) -> None:
+def _check_number(span: Span, token: Token) -> None:
     if _FLOAT.fullmatch(token.raw):
-        piece.fail(
+        span.fail(
             "Hive reads a number followed by F as a number and a name, but Spark reads it as a"
             " float",
             "write cast(1.1 AS float)",
             token,
         )
     if _LONG_DECIMAL.fullmatch(token.raw):
-        piece.fail(
+        span.fail(
             "Spark keeps trailing zeros of a decimal with an exponent, but Hive drops them",
             "write its digits, such as 11BD for 1.10e1BD",
             token,
         )
 
 
-def _check_constant(piece: Piece, index: int) -> None:
-    token = piece.tokens[index]
+def _check_constant(span: Span, index: int) -> None:
+    token = span.tokens[index]
     if token.parameter is not None:
-        _check_parameter(piece, index, token.parameter)
+        _check_parameter(span, index, token.parameter)
         return
     text = token.raw[1:-1]
     if _LONG_ESCAPE.search(text.replace("\\\\", "")):
-        piece.fail(
+        span.fail(
             "\\U and eight digits is one character in Spark, but the letter U in Hive",
             "write the character itself",
             token,
         )
-    _check_text(piece, index, text, has_idle=_has_idle_backslash)
+    _check_text(span, index, text, has_idle=_has_idle_backslash)
 
 
-def _check_parameter(piece: Piece, index: int, parameter: Parameter) -> None:
-    """Apply the checks for string literals to the string values of a parameter."""
+def _check_parameter(span: Span, index: int, parameter: Parameter) -> None:
     for value in parameter.values:
         if value.type is ValueType.STRING:
-            _check_text(piece, index, value.text or "", has_idle=_has_bound_backslash)
+            _check_text(span, index, value.text or "", has_idle=_has_bound_backslash)
 
 
-def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str], bool]) -> None:
+def _check_text(span: Span, index: int, text: str, *, has_idle: Callable[[str], bool]) -> None:
     """Refuse a literal or a parameter's string that Hive evaluates differently than Spark."""
-    token = piece.tokens[index]
+    token = span.tokens[index]
     if text == NULL_PARTITION:
-        piece.fail(
+        span.fail(
             "for the partition of NULL, Hive returns this string, but Spark returns NULL",
             "write x IS NULL",
             token,
         )
-    if text.lower() == "nan" and _is_compared(piece, index):
-        piece.fail(
+    if text.lower() == "nan" and _is_compared(span, index):
+        span.fail(
             "NaN equals itself in Spark, but not in Hive's tasks",
             "write cast(x AS string) RLIKE '^NaN$'",
             token,
         )
-    whole = _with_neighbours(piece, index, text)
-    if _NANOSECONDS.match(whole) and _is_time(piece, index):
-        piece.fail(
+    whole = _with_neighbours(span, index, text)
+    if _NANOSECONDS.match(whole) and _is_time(span, index):
+        span.fail(
             "more than six decimal digits of a second are kept in Hive, but truncated in Spark",
             "write six digits; for a string: concat('2020-01-31 10:20:30.123456', '7')",
             token,
         )
-    if has_idle(text) and _is_pattern(piece, index):
-        piece.fail(
+    if has_idle(text) and _is_pattern(span, index):
+        span.fail(
             "in a LIKE pattern, a backslash that does not precede % or _ is one character in Hive,"
             " but is an error or has a different meaning in Spark",
             "write RLIKE, or instr(x, y) > 0",
@@ -223,100 +209,95 @@ def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str]
         )
 
 
-def _is_pattern_of_some(piece: Piece, index: int) -> bool:
+def _is_pattern_of_some(span: Span, index: int) -> bool:
     """Return True if the pattern of RLIKE is a nonempty string or nullif(x, '')."""
-    rest = piece[index + 1 :]
+    rest = span[index + 1 :]
     if rest.tokens and rest.tokens[0].kind is Kind.STRING:
         return len(rest.tokens[0].raw) > 2  # noqa: PLR2004 - its quotes
     is_call = rest.word(0) == "NULLIF" and rest.word(1) == "("
     return is_call and is_never_empty(rest[: rest.closing(1) + 1])
 
 
-def _is_compared(piece: Piece, index: int) -> bool:
-    """Return True if a string, or its cast to a number, is an operand of a comparison.
-
-    The operand may have a sign and be in parentheses.
-    """
+def _is_compared(span: Span, index: int) -> bool:
+    """Return True if a string, or its cast to a number, is compared, also with a sign."""
     begin, end = index, index + 1
-    if (piece.word(end), piece.word(end + 1)) in _TO_FLOATING:  # cast('NaN' AS double)
+    if (span.word(end), span.word(end + 1)) in _TO_FLOATING:  # cast('NaN' AS double)
         begin, end = index - 2, end + 3
-    elif piece.word(index - 1) == "(" and piece.word(index - 2) in {"DOUBLE", "FLOAT"}:
+    elif span.word(index - 1) == "(" and span.word(index - 2) in {"DOUBLE", "FLOAT"}:
         begin, end = index - 2, end + 1
     while True:
-        is_enclosed = piece.word(begin - 1) == "(" and piece.word(end) == ")"
-        if is_enclosed and not _calls(piece, begin - 1) and piece.word(begin - 2) != "IN":
+        is_enclosed = span.word(begin - 1) == "(" and span.word(end) == ")"
+        if is_enclosed and not _calls(span, begin - 1) and span.word(begin - 2) != "IN":
             begin, end = begin - 1, end + 1
-        elif piece.word(begin - 1) in _ADDING and (
-            begin == 1 or piece.word(begin - 2) in _NO_OPERANDS
+        elif span.word(begin - 1) in _ADDING and (
+            begin == 1 or span.word(begin - 2) in _NO_OPERANDS
         ):
             begin -= 1
         else:
             break
-    around = {piece.word(begin - 1), piece.word(end)}
-    return bool(around & _COMPARISONS) or _is_in_list(piece, begin)
+    around = {span.word(begin - 1), span.word(end)}
+    return bool(around & _COMPARISONS) or _is_in_list(span, begin)
 
 
-def _is_in_list(piece: Piece, index: int) -> bool:
-    """Return True if a value is an element of the list after IN."""
-    opening = _opening_before(piece, index)
-    return opening is not None and piece.word(opening - 1) == "IN"
+def _is_in_list(span: Span, index: int) -> bool:
+    opening = _opening_before(span, index)
+    return opening is not None and span.word(opening - 1) == "IN"
 
 
-def _opening_before(piece: Piece, index: int) -> int | None:
+def _opening_before(span: Span, index: int) -> int | None:
     """Return the index of the innermost parenthesis, bracket or CASE around a token, if any."""
     nested = 0
     for candidate in range(index - 1, -1, -1):
-        word = piece.word(candidate)
+        word = span.word(candidate)
         if word in _OPENING and nested == 0:
             return candidate
         nested += (word in _CLOSING) - (word in _OPENING)
     return None
 
 
-def _with_neighbours(piece: Piece, index: int, text: str) -> str:
+def _with_neighbours(span: Span, index: int, text: str) -> str:
     """Join a string with the literals that directly follow the string."""
-    for token in piece.tokens[index + 1 :]:
+    for token in span.tokens[index + 1 :]:
         if token.kind is not Kind.STRING:
             break
         text += token.raw[1:-1]
     return text
 
 
-def _is_time(piece: Piece, index: int) -> bool:
+def _is_time(span: Span, index: int) -> bool:
     """Return True if a string is converted to a time, or compared with a possible time."""
     begin, end = index, index + 1
-    while end < len(piece) and piece.tokens[end].kind is Kind.STRING:
+    while end < len(span) and span.tokens[end].kind is Kind.STRING:
         end += 1
-    while piece.word(begin - 1) == "(" and piece.word(end) == ")" and not _calls(piece, begin - 1):
+    while span.word(begin - 1) == "(" and span.word(end) == ")" and not _calls(span, begin - 1):
         begin, end = begin - 1, end + 1
-    previous, following = piece.word(begin - 1), piece.word(end)
-    opening = _opening_before(piece, begin)
-    is_argument = opening is not None and piece.word(opening - 1) in _OF_TIMES
-    is_cast = (following, piece.word(end + 1)) == ("AS", "TIMESTAMP")
+    previous, following = span.word(begin - 1), span.word(end)
+    opening = _opening_before(span, begin)
+    is_argument = opening is not None and span.word(opening - 1) in _OF_TIMES
+    is_cast = (following, span.word(end + 1)) == ("AS", "TIMESTAMP")
     if is_cast or is_argument or previous in {"TIMESTAMP", "AND", "WHEN"}:
         return True
-    return bool({previous, following} & _OF_VALUES) or _is_in_list(piece, begin)
+    return bool({previous, following} & _OF_VALUES) or _is_in_list(span, begin)
 
 
-def _calls(piece: Piece, index: int) -> bool:
+def _calls(span: Span, index: int) -> bool:
     """Return True if a name precedes this parenthesis, so that it belongs to a function call."""
-    previous = piece.tokens[index - 1] if index else None
+    previous = span.tokens[index - 1] if index else None
     return previous is not None and previous.name is not None and previous.word not in _NO_OPERANDS
 
 
-def _is_pattern(piece: Piece, index: int) -> bool:
-    """Return True if a string is a LIKE pattern, or a part of a pattern."""
+def _is_pattern(span: Span, index: int) -> bool:
     place: int | None = index - 1
     while place is not None and place >= 0:
-        word = piece.word(place)
+        word = span.word(place)
         if word == "LIKE":
             return True
         if word in {",", "THEN", "ELSE"}:  # the tokens before this word belong to a different value
-            place = _opening_before(piece, place)
+            place = _opening_before(span, place)
         elif word in _CLOSING:
-            place = _opening_before(piece, place)
+            place = _opening_before(span, place)
             place = None if place is None else place - 1
-        elif word in _AROUND_PATTERNS or (word == "(" and piece.word(place - 1) in _OF_OTHER_TEXTS):
+        elif word in _AROUND_PATTERNS or (word == "(" and span.word(place - 1) in _OF_OTHER_TEXTS):
             return False
         else:
             place -= 1
@@ -341,18 +322,18 @@ def _has_idle_backslash(pattern: str) -> bool:
     return False
 
 
-def _check_interval(piece: Piece, index: int) -> None:
+def _check_interval(span: Span, index: int) -> None:
     """Refuse `1 DAY`: an interval in Hive, but a number with an alias in Spark."""
-    token = piece.tokens[index]
-    previous = piece.tokens[index - 1]
-    is_value = previous.kind in _VALUES and piece.word(index - 2) != "INTERVAL"
+    token = span.tokens[index]
+    previous = span.tokens[index - 1]
+    is_value = previous.kind in _VALUES and span.word(index - 2) != "INTERVAL"
     in_parentheses = (
         previous.word == ")"
-        and piece.word(index - 3) == "("
-        and piece.tokens[index - 2].kind in _VALUES
+        and span.word(index - 3) == "("
+        and span.tokens[index - 2].kind in _VALUES
     )
     if is_value or in_parentheses:
-        piece.fail(
+        span.fail(
             f"a number before {token.raw} is an interval in Hive, but a number with an alias"
             " in Spark",
             "write INTERVAL '1' DAY for an interval, and AS before an alias",
@@ -373,10 +354,10 @@ class _Run:
         self.arithmetic.clear()
 
 
-def _check_operators(piece: Piece, in_types: Collection[int]) -> None:
+def _check_operators(span: Span, in_types: Collection[int]) -> None:
     """Refuse combinations of operators that Hive and Spark group differently."""
     runs = [_Run()]
-    for index, token in [(i, t) for i, t in enumerate(piece.tokens) if i not in in_types]:
+    for index, token in [(i, t) for i, t in enumerate(span.tokens) if i not in in_types]:
         run = runs[-1]
         if token.word in _OPENING:
             runs.append(_Run())
@@ -385,29 +366,28 @@ def _check_operators(piece: Piece, in_types: Collection[int]) -> None:
         elif token.word == "AND" and run.betweens:
             run.betweens -= 1
             run.arithmetic.clear()
-        elif token.word in _BORDERS and not _is_distinct_from(piece, index):
+        elif token.word in _BORDERS and not _is_distinct_from(span, index):
             run.border()
         elif token.word in _COMPARISONS:
-            _compare(piece, run, token)
-        elif token.word in _ARITHMETIC and not _is_sign(piece, index):
-            _calculate(piece, run, token)
+            _compare(span, run, token)
+        elif token.word in _ARITHMETIC and not _is_sign(span, index):
+            _calculate(span, run, token)
 
 
-def _is_distinct_from(piece: Piece, index: int) -> bool:
-    """Return True if this FROM is part of IS [NOT] DISTINCT FROM."""
-    return piece.word(index - 1) == "DISTINCT" and piece.word(index - 2) in {"IS", "NOT"}
+def _is_distinct_from(span: Span, index: int) -> bool:
+    return span.word(index - 1) == "DISTINCT" and span.word(index - 2) in {"IS", "NOT"}
 
 
-def _compare(piece: Piece, run: _Run, token: Token) -> None:
+def _compare(span: Span, run: _Run, token: Token) -> None:
     if run.comparison is not None:
-        piece.fail(
+        span.fail(
             f"without parentheses, {run.comparison.raw} and {token.raw} have different meanings in"
             " Hive and Spark",
             "put parentheses around one of the comparisons",
             token,
         )
     if token.word == "IS" and run.arithmetic:
-        piece.fail(
+        span.fail(
             "IS has a higher precedence than arithmetic in Hive, but a lower one in Spark",
             "put parentheses around the operand of IS",
             token,
@@ -417,18 +397,18 @@ def _compare(piece: Piece, run: _Run, token: Token) -> None:
     run.arithmetic.clear()
 
 
-def _calculate(piece: Piece, run: _Run, token: Token) -> None:
+def _calculate(span: Span, run: _Run, token: Token) -> None:
     run.arithmetic.setdefault(token.word, token)
     words = run.arithmetic.keys()
     mixes = ("||" in words and words & _ADDING) or ("^" in words and len(words) > 1)
     if mixes:
-        piece.fail(
+        span.fail(
             f"{' and '.join(sorted(words))} have a different precedence in Hive than in Spark",
             "use parentheses to group the operands",
             token,
         )
 
 
-def _is_sign(piece: Piece, index: int) -> bool:
+def _is_sign(span: Span, index: int) -> bool:
     """Return True if a plus or minus is a sign, or if a star means all columns."""
-    return index == 0 or piece.tokens[index - 1].word in _NO_OPERANDS
+    return index == 0 or span.tokens[index - 1].word in _NO_OPERANDS

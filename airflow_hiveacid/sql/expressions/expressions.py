@@ -5,33 +5,28 @@ these names replaced by `t` and `s`. Strings, struct fields and all other tokens
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("c.a + 1 > c.s.c AND x = 'c.a'")
-    >>> expression(piece, NameScope(qualifiers={"c": "t"}, sides=frozenset("t")))
+    >>> (span,) = statements_of("c.a + 1 > c.s.c AND x = 'c.a'")
+    >>> expression(span, NameScope(qualifiers={"c": "t"}, sides=frozenset("t")))
     "t.a + 1 > t.s.c AND x = 'c.a'"
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.differences import check_meaning
 from airflow_hiveacid.sql.expressions.functions import check_calls
-from airflow_hiveacid.sql.expressions.queries import check_queries
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.queries import check_queries, translations
 from airflow_hiveacid.sql.text.bare_names import is_bare
 from airflow_hiveacid.sql.text.nodes import check_expression, position_of
-from airflow_hiveacid.sql.text.views import table_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
-    from airflow_hiveacid.sql.text.views import Views
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.views import Views, table_changes
 
 TARGET: Final = "t"
 SOURCE: Final = "s"
@@ -46,10 +41,9 @@ _NO_DEFAULT: Final = (
 class NameScope:
     """The names that a statement's expressions can use.
 
-    `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t` or
-    `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
-    maps columns of the source to new names. `views` has the tables that subqueries in expressions
-    read. `views` is None if subqueries are not allowed.
+    `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t`, the
+    target, or `s`, the source; `sides` has those that the statement has. `renamed` maps columns of
+    the source to new names. `views` has the tables that subqueries read; None forbids subqueries.
     """
 
     qualifiers: Mapping[str, str]
@@ -62,9 +56,8 @@ class NameScope:
 class ColumnUse:
     """A column in an expression: the tokens of its name, and the side that its qualifier selects.
 
-    For a column in a query, `inner` contains the table names of all enclosing queries. In such a
-    query, these table names hide the statement's tables of the same names. `owner` is the name of
-    the column's table.
+    For a column in a query, `inner` contains the table names of all enclosing queries, which hide
+    the statement's tables of the same names. `owner` is the name of the column's table.
     """
 
     parts: tuple[Token, ...]
@@ -89,87 +82,71 @@ class ColumnUse:
         return len(self.parts) == self.qualifier_parts + 1
 
 
-def expression(piece: Piece, names: NameScope) -> str:
-    """Return an expression as Spark SQL over `t` and `s`.
-
-    Raises:
-        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
-            Spark.
-    """
-    return written(piece, parsed(piece, names), names)
+def expression(span: Span, names: NameScope) -> str:
+    """Return an expression as Spark SQL over `t` and `s`."""
+    return written(span, parsed(span, names), names)
 
 
-def parsed(piece: Piece, names: NameScope) -> exp.Expr:
-    """Parse an expression with sqlglot; check that it has the same meaning in Hive and Spark.
-
-    Raises:
-        SqlTextError: as in `expression`.
-    """
-    if [token.word for token in piece.tokens] == ["DEFAULT"]:
-        piece.fail(*_NO_DEFAULT)
-    check_meaning(piece)
-    tree = piece.parsed(exp.Condition)
-    check_expression(piece, tree, with_queries=names.views is not None)
-    check_queries(piece, tree)
-    _check_arguments(piece, tree)
-    check_calls(piece)
+def parsed(span: Span, names: NameScope) -> exp.Expr:
+    """Parse an expression with sqlglot; check that it has the same meaning in Hive and Spark."""
+    if [token.word for token in span.tokens] == ["DEFAULT"]:
+        span.fail(*_NO_DEFAULT)
+    check_meaning(span)
+    tree = span.parsed(exp.Condition)
+    check_expression(span, tree, with_queries=names.views is not None)
+    check_queries(span, tree)
+    _check_arguments(span, tree)
+    check_calls(span)
     return tree
 
 
-def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
+def _check_arguments(span: Span, tree: exp.Expr) -> None:
     """Refuse a function argument that is a name but that sqlglot does not parse as a column.
 
-    sqlglot parses some names as units of time, and drops unexpected names. If such a name is a
-    column, its table would be unknown.
-
-    Raises:
-        SqlTextError: a name was not parsed as a column.
+    It parses some names as units of time, and drops unexpected names; a column's table would be
+    unknown.
     """
     names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
-    for index, token in enumerate(piece.tokens):
-        is_alone = piece.word(index - 1) in {"(", ","} and piece.word(index + 1) in {")", ","}
+    for index, token in enumerate(span.tokens):
+        is_alone = span.word(index - 1) in {"(", ","} and span.word(index + 1) in {")", ","}
         if not is_alone or token.name is None or token.word in _CONSTANTS:
             continue
         if token.start not in names:
-            piece.fail(
+            span.fail(
                 f"{token.raw} is not recognized as a column here",
                 "write a unit as a string, and a column with its table before it",
                 token,
             )
 
 
-def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
-    """Return a parsed expression as Spark SQL, with the table names `t` and `s`.
-
-    Raises:
-        SqlTextError: the expression contains an ambiguous name.
-    """
+def written(span: Span, tree: exp.Expr, names: NameScope) -> str:
+    """Return a parsed expression as Spark SQL, with the table names `t` and `s`."""
     if not names.sides and (column := tree.find(exp.Column)) is not None:
-        piece.fail(
+        span.fail(
             "no table here contains this column",
             "write a constant, or SELECT ... FROM db.s",
-            position_of(piece, column),
+            position_of(span, column),
         )
-    changes = translations(piece)
+    changes = translations(span)
     if names.views is not None:
-        changes |= table_changes(piece, tree, names.views)
-    for use in column_uses(piece, tree, names):
+        changes |= table_changes(span, tree, names.views)
+    for use in column_uses(span, tree, names):
         if use.side is not None:
-            _check_visible(piece, use)
-            changes |= _requalified(piece, use, use.side)
+            _check_visible(span, use)
+            changes |= _requalified(span, use, use.side)
         elif use.owner is not None:
             changes[use.parts[0].start] = f"{quoted(use.owner)}.{use.parts[0].raw}"
         elif not use.inner and _needs_table(use, names):
-            changes[use.parts[0].start] = _qualified(piece, use, names)
+            changes[use.parts[0].start] = _qualified(span, use, names)
         if use.side == SOURCE and names.renamed is not None:
             changes[use.column.start] = names.renamed[(use.column.name or "").lower()]
-    return piece.written(changes)
+    return span.written(changes)
 
 
-def _requalified(piece: Piece, use: ColumnUse, side: str) -> dict[int, str]:
+def _requalified(span: Span, use: ColumnUse, side: str) -> dict[int, str]:
     """Return the changes that replace a table's name (one or more parts) with `t` or `s`."""
     first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
-    removals = {t.start: "" for t in piece.tokens if first < t.start <= last}
+    removals = {t.start: "" for t in span.tokens if first < t.start <= last}
     return {first: side, **removals}
 
 
@@ -180,14 +157,10 @@ def _needs_table(use: ColumnUse, names: NameScope) -> bool:
     return is_bare(use.parts[0])
 
 
-def _qualified(piece: Piece, use: ColumnUse, names: NameScope) -> str:
-    """Return a column with its table's name, for columns that Spark would misinterpret.
-
-    Raises:
-        SqlTextError: the table is ambiguous.
-    """
+def _qualified(span: Span, use: ColumnUse, names: NameScope) -> str:
+    """Return a column with its table's name, for columns that Spark would misinterpret."""
     if len(names.sides) > 1:
-        piece.fail(
+        span.fail(
             f"{use.parts[0].raw} may be a column of either table",
             "write the table's alias before it",
             use.parts[0],
@@ -195,65 +168,53 @@ def _qualified(piece: Piece, use: ColumnUse, names: NameScope) -> str:
     return f"{TARGET}.{use.parts[0].raw}"
 
 
-def _check_visible(piece: Piece, use: ColumnUse) -> None:
-    """Refuse a column of the statement's table if an enclosing query has a table of that name.
-
-    Raises:
-        SqlTextError: an enclosing query has a table of that name.
-    """
+def _check_visible(span: Span, use: ColumnUse) -> None:
+    """Refuse a column of the statement's table if an enclosing query has a table of that name."""
     if use.side in use.inner:
-        piece.fail(
+        span.fail(
             f"a table of this query is called {use.side!r}, which we use for the statement's table",
             "choose another alias",
             use.parts[0],
         )
     if use.qualifier_parts > 1 and use.names[1] in use.inner:
-        piece.fail(
+        span.fail(
             f"{'.'.join(use.names[:2])} is a table of both the statement and the query",
             "give each table a different alias",
             use.parts[0],
         )
 
 
-def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[ColumnUse]:
-    """Yield the columns of an expression, each with the parts of its name.
-
-    Raises:
-        SqlTextError: the expression contains DEFAULT, a star, or an ambiguous name.
-    """
-    by_start = {token.start: token for token in piece.tokens}
+def column_uses(span: Span, tree: exp.Expr, names: NameScope) -> Iterator[ColumnUse]:
+    """Yield the columns of an expression, each with the parts of its name."""
+    by_start = {token.start: token for token in span.tokens}
     has_queries = tree.find(exp.Select) is not None
     for dot in tree.find_all(exp.Dot):
         if isinstance(dot.expression, exp.Func):
-            piece.fail(
+            span.fail(
                 "Spark cannot call functions of a database",
                 "write an expression instead of the call",
-                position_of(piece, dot),
+                position_of(span, dot),
             )
     for column in tree.find_all(exp.Column):
         identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
-        tokens = tuple(_token_of(piece, part, by_start) for part in identifiers)
+        tokens = tuple(_token_of(span, part, by_start) for part in identifiers)
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
-            piece.fail(*_NO_DEFAULT, tokens[0])
+            span.fail(*_NO_DEFAULT, tokens[0])
         queries = _queries_around(column) if has_queries else []
         if len(tokens) != len(column.parts):
             if not queries:
-                piece.fail("a star is not a single value", "list the columns", tokens[0])
+                span.fail("a star is not a single value", "list the columns", tokens[0])
             continue
-        fields = [_token_of(piece, field, by_start) for field in _fields(column)]
-        use = _use(piece, (*tokens, *fields), names)
-        yield _within(piece, use, queries) if queries else use
+        fields = [_token_of(span, field, by_start) for field in _fields(column)]
+        use = _use(span, (*tokens, *fields), names)
+        yield _within(span, use, queries) if queries else use
 
 
-def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
+def _within(span: Span, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
     """Assign a column in a query to a table of the query or of the statement; return the column.
 
-    SQL looks for an unqualified column in the query's tables first, then in the statement's table.
-    So `DELETE ... WHERE id IN (SELECT id FROM other)` can delete every row if `other` lacks the
-    column `id`.
-
-    Raises:
-        SqlTextError: the column's table is ambiguous.
+    SQL looks in the query's tables first. So `DELETE ... WHERE id IN (SELECT id FROM other)` can
+    delete every row if `other` lacks the column `id`.
     """
     inner = frozenset(name for query in queries for name in query)
     if len(use.parts) > 1 and use.names[0] in inner:
@@ -262,7 +223,7 @@ def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Exp
         return replace(use, inner=inner)
     owner = next(iter(queries[0]), "")
     if len(queries[0]) != 1 or not owner:
-        piece.fail(
+        span.fail(
             f"{use.parts[0].raw} may be a column of any table here",
             "write the table's alias before it",
             use.parts[0],
@@ -284,16 +245,10 @@ def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
     return scopes
 
 
-def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
-    """Return the token of a name.
-
-    Raises:
-        SqlTextError: the name has no position, because sqlglot parsed a word such as NULL as a
-            name.
-    """
+def _token_of(span: Span, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
     token = by_start.get(name.meta.get("start", -1))
     if token is None:
-        piece.fail(f"{name.name} is not a name", "if it is one, put it in backticks")
+        span.fail(f"{name.name} is not a name", "if it is one, put it in backticks")
     return token
 
 
@@ -306,12 +261,12 @@ def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
         node, parent = parent, parent.parent
 
 
-def _use(piece: Piece, parts: tuple[Token, ...], names: NameScope) -> ColumnUse:
+def _use(span: Span, parts: tuple[Token, ...], names: NameScope) -> ColumnUse:
     lower = [(part.name or "").lower() for part in parts]
     table_side = names.qualifiers.get(lower[0]) if len(parts) > 1 else None
     db_table_side = names.qualifiers.get(".".join(lower[:2])) if len(parts) > 2 else None  # noqa: PLR2004 - db, table, column
     if table_side is not None and db_table_side is not None:
-        piece.fail(f"{parts[0].raw} is both a table and a database", "use an alias", parts[0])
+        span.fail(f"{parts[0].raw} is both a table and a database", "use an alias", parts[0])
     if db_table_side is not None:
         return ColumnUse(parts, db_table_side, 2)
     return ColumnUse(parts, table_side, int(table_side is not None))

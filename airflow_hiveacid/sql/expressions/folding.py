@@ -1,29 +1,24 @@
-"""Constants: expressions without columns. Hive evaluates constants at compile time.
+"""Constants: expressions without columns, which Hive evaluates at compile time.
 
-Some of Hive's functions return different results for a constant than for an equal value in a
-column.
+Some of Hive's functions return other results for a constant than for an equal value in a column.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> [may_be_negative(piece) for piece in statements_of("(2); 1 - 2; int('-1'); x - 9")]
+    >>> [may_be_negative(span) for span in statements_of("(2); 1 - 2; int('-1'); x - 9")]
     [False, True, True, False]
 """
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
 from airflow_hiveacid.plan.statements.parameters import Later
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 
 _OPERATIONS: Final[Mapping[type[exp.Expr], Callable[[int, int], int]]] = {
     exp.Add: operator.add,
@@ -32,16 +27,12 @@ _OPERATIONS: Final[Mapping[type[exp.Expr], Callable[[int, int], int]]] = {
 }
 
 
-def may_be_negative(piece: Piece) -> bool:
-    """Return True if an argument is a constant that may be negative; NULL is not negative.
-
-    Raises:
-        SqlTextError: the argument cannot be parsed.
-    """
-    parameters = {token.raw[1:]: token.parameter for token in piece.tokens if token.parameter}
+def may_be_negative(span: Span) -> bool:
+    """Return True if an argument is a constant that may be negative; NULL is not negative."""
+    parameters = {token.raw[1:]: token.parameter for token in span.tokens if token.parameter}
     if any(isinstance(parameter, Later) for parameter in parameters.values()):
         return False
-    tree = piece.parsed(exp.Condition)
+    tree = span.parsed(exp.Condition)
     if tree.find(exp.Column) is not None or isinstance(tree.unnest(), exp.Null):
         return False
     number = _whole(tree, parameters)

@@ -1,19 +1,16 @@
 """The Hive functions that SQL may call, and the Spark SQL that replaces them.
 
-A function is allowed if a test has compared its results in Spark and in Hive 4.0.1
-(tests/interop/test_functions.py). The compared rows contain NULL, empty strings, negative numbers
-and more. A call runs in one of three forms: as Spark's own function, as Hive's Java class in Spark
-(`plan.hive_functions`), or as a Spark expression with the same results. The module refuses all
-other functions. The error proposes a replacement.
-
-A replacement changes names, parentheses and commas in the user's SQL. A replacement never changes
-an argument.
+A function is allowed if tests/interop/test_functions.py has compared its results in Spark and in
+Hive 4.0.1, over rows with NULL, empty strings, negative numbers and more. A call runs as Spark's
+own function, as Hive's Java class in Spark (`plan.statements.hive_functions`), or as a Spark
+expression with the same results. Other functions are refused with a proposal. A replacement changes
+names, parentheses and commas in the user's SQL, and never an argument.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("substr(x, n)")
-    >>> check_function(piece, 0)
-    >>> piece.written(function_changes(piece))
+    >>> (span,) = statements_of("substr(x, n)")
+    >>> check_function(span, 0)
+    >>> span.written(function_changes(span))
     '__hiveacid_substr(x, n)'
 """
 
@@ -21,19 +18,16 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.plan.statements.hive_functions import called
 from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.folding import may_be_negative
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 TRUTH: Final = (
     "Hive and Spark convert different strings to true, and a number here may be a string",
@@ -177,24 +171,24 @@ class _Argument:
     """A condition on the argument at `position`; positions start at 0."""
 
     position: int
-    is_right: Callable[[Piece], bool]
+    is_right: Callable[[Span], bool]
     problem: str = ""
     remedy: str = ""
 
 
-def _is_natural(piece: Piece) -> bool:
-    is_number = len(piece) == 1 and piece.tokens[0].kind is Kind.NUMBER
-    return is_number and piece.text.isdigit() and len(piece.text) <= _MOST_DIGITS
+def _is_natural(span: Span) -> bool:
+    is_number = len(span) == 1 and span.tokens[0].kind is Kind.NUMBER
+    return is_number and span.text.isdigit() and len(span.text) <= _MOST_DIGITS
 
 
-def _is_among(numbers: Collection[int]) -> Callable[[Piece], bool]:
+def _is_among(numbers: Collection[int]) -> Callable[[Span], bool]:
     """Return a function that checks whether an argument (literal or marker) is in `numbers`."""
 
-    def is_right(piece: Piece) -> bool:
-        parameter = piece.tokens[0].parameter if len(piece) == 1 else None
+    def is_right(span: Span) -> bool:
+        parameter = span.tokens[0].parameter if len(span) == 1 else None
         if parameter is None:
-            sign = -1 if piece.word(0) == "-" else 1
-            digits = piece[1:] if sign < 0 else piece
+            sign = -1 if span.word(0) == "-" else 1
+            digits = span[1:] if sign < 0 else span
             return _is_natural(digits) and sign * int(digits.text) in numbers
         value = parameter.values[0]
         is_number = value.type is ValueType.INT and not parameter.is_list
@@ -203,49 +197,48 @@ def _is_among(numbers: Collection[int]) -> Callable[[Piece], bool]:
     return is_right
 
 
-def _is_length(piece: Piece) -> bool:
-    return not may_be_negative(piece)
+def _is_length(span: Span) -> bool:
+    return not may_be_negative(span)
 
 
-def _is_positive(piece: Piece) -> bool:
-    return _is_natural(piece) and int(piece.text) > 0
+def _is_positive(span: Span) -> bool:
+    return _is_natural(span) and int(span.text) > 0
 
 
-def _is_one(piece: Piece) -> bool:
-    return piece.text == "1"
+def _is_one(span: Span) -> bool:
+    return span.text == "1"
 
 
-def _is_string(piece: Piece) -> bool:
-    return len(piece) == 1 and piece.tokens[0].kind is Kind.STRING
+def _is_string(span: Span) -> bool:
+    return len(span) == 1 and span.tokens[0].kind is Kind.STRING
 
 
-def _is_some_text(piece: Piece) -> bool:
+def _is_some_text(span: Span) -> bool:
     """Return True for a nonempty string literal, or an expression that is never an empty string."""
-    if _is_string(piece):
-        return len(piece.text) > 2  # noqa: PLR2004 - its quotes
-    return is_never_empty(piece)
+    if _is_string(span):
+        return len(span.text) > 2  # noqa: PLR2004 - its quotes
+    return is_never_empty(span)
 
 
-def is_never_empty(piece: Piece) -> bool:
+def is_never_empty(span: Span) -> bool:
     """Return True for `nullif(..., '')`, which returns NULL instead of an empty string."""
-    if piece.word(0) != "NULLIF" or piece.word(1) != "(" or piece.closing(1) != len(piece) - 1:
+    if span.word(0) != "NULLIF" or span.word(1) != "(" or span.closing(1) != len(span) - 1:
         return False
-    last = piece[2:-1].split(",")[-1]
+    last = span[2:-1].split(",")[-1]
     return _is_string(last) and len(last.text) == 2  # noqa: PLR2004 - its quotes
 
 
-def _is_base(piece: Piece) -> bool:
-    """Return True if a logarithm's base is a number greater than 1."""
-    number = piece.text
+def _is_base(span: Span) -> bool:
+    number = span.text
     return re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) is not None and float(number) > 1
 
 
-def _matches(pattern: str) -> Callable[[Piece], bool]:
+def _matches(pattern: str) -> Callable[[Span], bool]:
     compiled = re.compile(pattern)
-    return lambda piece: _is_string(piece) and compiled.fullmatch(piece.text[1:-1]) is not None
+    return lambda span: _is_string(span) and compiled.fullmatch(span.text[1:-1]) is not None
 
 
-def _is_without_choice(pattern: Piece) -> bool:
+def _is_without_choice(pattern: Span) -> bool:
     """Return True if every group of a regular expression takes part in every match."""
     return _is_string(pattern) and not re.search(r"\)[?*|]|\)\{0|\|", pattern.text)
 
@@ -315,10 +308,9 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
 class _Way:
     """The replacement for a Hive function that has different results in Spark.
 
-    `alike` is a condition on an argument, or None. If the condition is true, Hive and Spark return
-    equal results. `body` is a Spark expression over the arguments a, b, c and d. `bodies` maps a
-    number of arguments to such an expression. Without `body` and `bodies`, Spark calls Hive's Java
-    class.
+    `alike` is a condition on an argument under which both return equal results, or None. `body` is
+    a Spark expression over the arguments a, b, c and d; `bodies` has one for each number of
+    arguments. Without both, Spark calls Hive's Java class.
     """
 
     alike: _Argument | None = None
@@ -335,10 +327,13 @@ _NO_DECIMALS: Final = (
 _PATTERN: Final = _Argument(1, _is_some_text)
 _PAD: Final = _Argument(2, _is_some_text)
 _START: Final = _Argument(1, _is_natural)
+_BY_HIVES_CLASS: Final = (
+    "add_months array_contains ascii chr concat_ws get_json_object initcap map_keys "
+    "map_values printf size soundex str_to_map"
+)
 _WAYS: Final[Mapping[str, _Way]] = {
+    **dict.fromkeys(_BY_HIVES_CLASS.split(), _Way()),
     "acos": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN acos(a) END"),
-    "add_months": _Way(),
-    "array_contains": _Way(),
     "array_join": _Way(
         bodies={
             2: "CASE WHEN size(a) <> 0 THEN array_join(a, b) END",
@@ -349,12 +344,8 @@ _WAYS: Final[Mapping[str, _Way]] = {
         }
     ),
     "array_remove": _Way(body="CASE WHEN size(a) = 0 THEN a ELSE array_remove(a, b) END"),
-    "ascii": _Way(),
     "asin": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN asin(a) END"),
     "base64": _Way(body=r"replace(base64(a), '\r\n', '')"),  # Spark breaks lines after 76 letters
-    "chr": _Way(),
-    "concat_ws": _Way(),
-    "get_json_object": _Way(),
     # Hive takes the digits of a string, Spark those of a whole number.
     "hex": _Way(
         body=(
@@ -362,24 +353,17 @@ _WAYS: Final[Mapping[str, _Way]] = {
             " ELSE hex(a) END"
         )
     ),
-    "initcap": _Way(),
     "instr": _Way(
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
     ),
     "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at any start
     "lpad": _Way(alike=_PAD),
-    "map_keys": _Way(),
-    "map_values": _Way(),
     "pmod": _Way(alike=_Argument(1, _is_positive), body="(a % b + b) % b"),
-    "printf": _Way(),
     "regexp_extract": _Way(alike=_Argument(1, _is_without_choice)),
     "replace": _Way(alike=_PATTERN),
     "rpad": _Way(alike=_PAD),
-    "size": _Way(),
-    "soundex": _Way(),
     "split": _Way(alike=_PATTERN),
     "sqrt": _Way(body="CASE WHEN a >= 0 THEN sqrt(a) END"),
-    "str_to_map": _Way(),
     "substr": _Way(alike=_START),
     "substring": _Way(alike=_START),
     "substring_index": _Way(
@@ -416,51 +400,38 @@ _PARAMETERS: Final = "abcd"
 _PARAMETER: Final = re.compile(r"\b[abcd]\b")
 
 
-def check_function(piece: Piece, index: int) -> None:
-    """Refuse a call if Spark and Hive are known to return different results for it.
-
-    Args:
-        piece: the SQL that contains the call.
-        index: the position of the function's name; a parenthesis follows.
-
-    Raises:
-        SqlTextError: the results differ.
-    """
-    name = _name(piece, index)
+def check_function(span: Span, index: int) -> None:
+    """Refuse a call, at the index of its name, if Spark and Hive return different results."""
+    name = _name(span, index)
     if name in _NEVER:
-        _refuse(piece, index, *_NEVER[name])
-    if name == "extract" and piece.word(index + 2) in {"SECOND", "SECONDS"}:
-        _refuse(piece, index, "SECOND includes a fraction in Spark, but not in Hive", "second(x)")
-    arguments = _arguments(piece, index)
+        _refuse(span, index, *_NEVER[name])
+    if name == "extract" and span.word(index + 2) in {"SECOND", "SECONDS"}:
+        _refuse(span, index, "SECOND includes a fraction in Spark, but not in Hive", "second(x)")
+    arguments = _arguments(span, index)
     for needed in _NEEDED.get((name, len(arguments)), ()):
         argument = arguments[needed.position]
         if not needed.is_right(argument):
             argument.fail(f"{name}(): {needed.problem}", f"write {needed.remedy}")
 
 
-def check_calls(piece: Piece) -> None:
-    """Refuse calls of functions whose results were not compared with Hive's results.
-
-    Raises:
-        SqlTextError: a called function is not in `COMPARED`, or has a different number of
-            arguments.
-    """
-    for index, token in enumerate(piece.tokens):
-        if token.name and piece.word(index - 1) == "." and piece.word(index + 1) == "(":
-            piece.fail(
+def check_calls(span: Span) -> None:
+    """Refuse calls of functions whose results were not compared with Hive's results."""
+    for index, token in enumerate(span.tokens):
+        if token.name and span.word(index - 1) == "." and span.word(index + 1) == "(":
+            span.fail(
                 "Spark cannot call functions of a database, and Hive cannot call Spark's",
                 "write the function without a database, or an expression",
-                piece.tokens[_path_begin(piece, index)],
+                span.tokens[_path_begin(span, index)],
             )
-        if not _is_call(piece, index):
+        if not _is_call(span, index):
             continue
-        name = _name(piece, index)
+        name = _name(span, index)
         if name not in _COUNTS:
-            _refuse(piece, index, "its results were not compared with Hive's", _suggested(name))
+            _refuse(span, index, "its results were not compared with Hive's", _suggested(name))
         minimum, maximum = _COUNTS[name]
-        count = len(_arguments(piece, index))
+        count = len(_arguments(span, index))
         if count < minimum or (maximum is not None and count > maximum):
-            piece.fail(
+            span.fail(
                 f"{name}(): the results of Spark and Hive were compared only for"
                 f" {_count_text(minimum, maximum)} arguments, not for {count}",
                 "use that number of arguments, or run this statement in Hive",
@@ -468,8 +439,8 @@ def check_calls(piece: Piece) -> None:
             )
 
 
-def _path_begin(piece: Piece, index: int) -> int:
-    while index > 1 and piece.word(index - 1) == ".":
+def _path_begin(span: Span, index: int) -> int:
+    while index > 1 and span.word(index - 1) == ".":
         index -= 2
     return index
 
@@ -480,27 +451,21 @@ def _count_text(minimum: int, maximum: int | None) -> str:
     return str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
 
 
-def function_changes(piece: Piece) -> dict[int, str]:
-    """Return a dict from start position to replacement, for parts of function calls.
-
-    Only names, parentheses and commas are replaced.
-
-    Args:
-        piece: SQL whose calls have passed `check_function`.
-    """
+def function_changes(span: Span) -> dict[int, str]:
+    """Return replacements, by start position, of names, parentheses and commas of checked calls."""
     changes: dict[int, str] = {}
-    for index in range(len(piece.tokens)):
-        if _is_call(piece, index):
-            changes |= _changes(piece, index)
+    for index in range(len(span.tokens)):
+        if _is_call(span, index):
+            changes |= _changes(span, index)
     return changes
 
 
-def _changes(piece: Piece, index: int) -> dict[int, str]:
-    name = _name(piece, index)
-    opens, closes = piece.tokens[index + 1], piece.tokens[piece.closing(index + 1)]
-    start = piece.tokens[index].start
+def _changes(span: Span, index: int) -> dict[int, str]:
+    name = _name(span, index)
+    opens, closes = span.tokens[index + 1], span.tokens[span.closing(index + 1)]
+    start = span.tokens[index].start
     if name in _CHANGES:
-        return _CHANGES[name](piece, index)
+        return _CHANGES[name](span, index)
     if name in _EXTREMES:
         element = f"{_HELD}_one"
         extreme = (
@@ -511,7 +476,7 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
             start: "transform(array(array",
             closes.start: f")), {_HELD} -> {extreme})[0]",
         }
-    arguments = _arguments(piece, index)
+    arguments = _arguments(span, index)
     way = _way(name, arguments)
     if way is None:
         return {}
@@ -521,11 +486,11 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
         if name == "add_months":  # Hive 2.3 parses 31 June as 1 July
             changes |= {
                 opens.start: "(cast(",
-                _commas(piece, index)[0]: " AS date),",
+                _commas(span, index)[0]: " AS date),",
             }
         return changes
     body = _PARAMETER.sub(lambda match: f"{_HELD}.{match[0]}", body)
-    commas = _commas(piece, index)
+    commas = _commas(span, index)
     return {
         start: "transform(array(named_struct",
         opens.start: "('a', ",
@@ -534,65 +499,64 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
     }
 
 
-def _cast_changes(piece: Piece, index: int) -> dict[int, str]:
+def _cast_changes(span: Span, index: int) -> dict[int, str]:
     """Make casts of strings with blanks to integers fail; Hive's tasks return NULL in this case."""
-    closes = piece.closing(index + 1)
-    inner = piece[index + 2 : closes]
+    closes = span.closing(index + 1)
+    inner = span[index + 2 : closes]
     middle = inner.find("AS")
     if middle is None or inner.word(middle + 1) not in _WHOLE or _has_no_blanks(inner[:middle]):
         return {}
     return {
-        piece.tokens[index].start: "transform(array",
+        span.tokens[index].start: "transform(array",
         inner.tokens[middle].start: f"), {_HELD} -> {_ELSE} cast({_HELD} AS",
-        piece.tokens[closes].start: ") END)[0]",
+        span.tokens[closes].start: ") END)[0]",
     }
 
 
-def _call_changes(piece: Piece, index: int) -> dict[int, str]:
-    """Return the changes of `_cast_changes` for casts such as int(x)."""
-    closes = piece.closing(index + 1)
-    if _has_no_blanks(piece[index + 2 : closes]):
+def _call_changes(span: Span, index: int) -> dict[int, str]:
+    closes = span.closing(index + 1)
+    if _has_no_blanks(span[index + 2 : closes]):
         return {}
-    cast = f"cast({_HELD} AS {_name(piece, index)})"
+    cast = f"cast({_HELD} AS {_name(span, index)})"
     return {
-        piece.tokens[index].start: "transform(array",
-        piece.tokens[closes].start: f"), {_HELD} -> {_ELSE} {cast} END)[0]",
+        span.tokens[index].start: "transform(array",
+        span.tokens[closes].start: f"), {_HELD} -> {_ELSE} {cast} END)[0]",
     }
 
 
-def _concat_changes(piece: Piece, index: int) -> dict[int, str]:
+def _concat_changes(span: Span, index: int) -> dict[int, str]:
     """Make Spark return a string even if all arguments are binaries, as Hive does."""
-    if any(map(_is_string, _arguments(piece, index))):
+    if any(map(_is_string, _arguments(span, index))):
         return {}
-    return {piece.tokens[index + 1].start: "('', "}
+    return {span.tokens[index + 1].start: "('', "}
 
 
-def _array_changes(piece: Piece, index: int) -> dict[int, str]:
+def _array_changes(span: Span, index: int) -> dict[int, str]:
     """Make an index beyond the end of `array(...)[i]` return NULL, as in Hive.
 
     Spark's optimizer also replaces such an element by NULL, but regards it as not NULL: `count`
-    counts it, and `IS NULL` is false. This also applies to `(array(...))[i]`.
+    counts it, and `IS NULL` is false. The same holds for `(array(...))[i]`.
     """
-    start, opens = index, piece.closing(index + 1) + 1
-    while _is_in_parentheses(piece, start, opens):
+    start, opens = index, span.closing(index + 1) + 1
+    while _is_in_parentheses(span, start, opens):
         start, opens = start - 1, opens + 1
-    if piece.word(opens) != "[":
+    if span.word(opens) != "[":
         return {}
-    closes = piece.closing(opens)
+    closes = span.closing(opens)
     return {
-        piece.tokens[start].start: "get(array" if start == index else "get((",
-        piece.tokens[opens].start: ", ",
-        piece.tokens[closes].start: ")",
+        span.tokens[start].start: "get(array" if start == index else "get((",
+        span.tokens[opens].start: ", ",
+        span.tokens[closes].start: ")",
     }
 
 
-def _is_in_parentheses(piece: Piece, start: int, end: int) -> bool:
+def _is_in_parentheses(span: Span, start: int, end: int) -> bool:
     """Return True if parentheses that belong to no call enclose the tokens from start to end."""
-    is_enclosed = piece.word(start - 1) == "(" and piece.word(end) == ")"
-    return is_enclosed and not (start > 1 and _is_call(piece, start - 2))
+    is_enclosed = span.word(start - 1) == "(" and span.word(end) == ")"
+    return is_enclosed and not (start > 1 and _is_call(span, start - 2))
 
 
-_CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {
+_CHANGES: Final[Mapping[str, Callable[[Span, int], dict[int, str]]]] = {
     "array": _array_changes,
     "cast": _cast_changes,
     "concat": _concat_changes,
@@ -600,19 +564,18 @@ _CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {
 }
 
 
-def _has_no_blanks(piece: Piece) -> bool:
+def _has_no_blanks(span: Span) -> bool:
     """Return True if a value is certainly not a string with leading or trailing blanks."""
-    if len(piece) == 1:
-        token = piece.tokens[0]
+    if len(span) == 1:
+        token = span.tokens[0]
         return token.kind in {Kind.NUMBER, Kind.STRING} or token.word in {"NULL", "TRUE", "FALSE"}
-    if any(token.word in _OPERATORS for _, token in piece.outside()):
+    if any(token.word in _OPERATORS for _, token in span.outside()):
         return True
-    is_call = len(piece) > 1 and piece.word(1) == "(" and piece.closing(1) == len(piece) - 1
-    return is_call and piece.word(0) in _WITHOUT_BLANKS
+    is_call = len(span) > 1 and span.word(1) == "(" and span.closing(1) == len(span) - 1
+    return is_call and span.word(0) in _WITHOUT_BLANKS
 
 
-def _way(name: str, arguments: Sequence[Piece]) -> _Way | None:
-    """Return the replacement for a function; None if Spark's own function is used."""
+def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
     way = _WAYS.get(name)
     if way is None:
         return None
@@ -628,56 +591,51 @@ def _way(name: str, arguments: Sequence[Piece]) -> _Way | None:
     return way
 
 
-def _commas(piece: Piece, index: int) -> list[int]:
-    """Return the start positions of the commas between a call's arguments."""
-    inner = piece[index + 2 : piece.closing(index + 1)]
+def _commas(span: Span, index: int) -> list[int]:
+    inner = span[index + 2 : span.closing(index + 1)]
     return [token.start for _, token in inner.outside() if token.word == ","]
 
 
-def _arguments(piece: Piece, index: int) -> tuple[Piece, ...]:
-    inner = piece[index + 2 : piece.closing(index + 1)]
+def _arguments(span: Span, index: int) -> tuple[Span, ...]:
+    inner = span[index + 2 : span.closing(index + 1)]
     return inner.split(",") if len(inner) else ()
 
 
-def _is_call(piece: Piece, index: int) -> bool:
-    """Return True if a token is the name of a called function.
-
-    A name with a parenthesis may also be a table with columns, or a type with a precision.
-    """
-    token = piece.tokens[index]
+def _is_call(span: Span, index: int) -> bool:
+    """Return True for the name of a call, not of a table with columns or a type's precision."""
+    token = span.tokens[index]
     is_name = token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.word not in _NO_CALLS)
-    if piece.word(index + 1) != "(" or piece.word(index - 1) in _BEFORE_NAMES:
+    if span.word(index + 1) != "(" or span.word(index - 1) in _BEFORE_NAMES:
         return False
     if not is_name:
-        return _calls_though(piece, index)
-    end = piece.closing(index + 1)
-    is_cte = piece.word(end + 1) == "AS" and piece.word(end + 2) == "("
+        return _calls_though(span, index)
+    end = span.closing(index + 1)
+    is_cte = span.word(end + 1) == "AS" and span.word(end + 2) == "("
     return not is_cte
 
 
-def _calls_though(piece: Piece, index: int) -> bool:
+def _calls_though(span: Span, index: int) -> bool:
     """Return True if a word of Hive's grammar is used as the name of a Spark function.
 
-    In Hive's grammar, one pattern follows an operator such as LIKE. A query follows ANY, SOME or
-    EXISTS, and a precision follows a type.
+    There, a pattern follows LIKE, a query ANY, SOME or EXISTS, and a precision a type.
     """
-    word, previous = piece.tokens[index].word, piece.word(index - 1)
-    arguments = _arguments(piece, index)
+    word, previous = span.tokens[index].word, span.word(index - 1)
+    arguments = _arguments(span, index)
     if word in _OF_PATTERNS:
         return len(arguments) > 1
     if word in _OF_QUERIES:
-        first = next((t.word for t in piece.tokens[index + 1 :] if t.word != "("), "")
+        first = next((t.word for t in span.tokens[index + 1 :] if t.word != "("), "")
         return previous not in _OF_PATTERNS and first not in {"SELECT", "WITH"}
     if word in _OF_DIGITS:
         # In a column definition, the name precedes the type.
-        is_behind_name = index > 0 and piece.tokens[index - 1].name is not None
+        is_behind_name = index > 0 and span.tokens[index - 1].name is not None
         is_type = previous in _BEFORE_TYPES or (is_behind_name and previous not in _NO_CALLS)
         return not is_type or not all(_is_natural(argument) for argument in arguments)
     return False
 
 
-def _name(piece: Piece, index: int) -> str:
-    return (piece.tokens[index].name or "").lower()
+def _name(span: Span, index: int) -> str:
+    return (span.tokens[index].name or "").lower()
 
 
 def _suggested(name: str) -> str:
@@ -688,5 +646,5 @@ def _suggested(name: str) -> str:
     return f"{choice}, or run this statement in Hive"
 
 
-def _refuse(piece: Piece, index: int, problem: str, remedy: str) -> None:
-    piece.fail(f"{_name(piece, index)}(): {problem}", f"write {remedy}", piece.tokens[index])
+def _refuse(span: Span, index: int, problem: str, remedy: str) -> None:
+    span.fail(f"{_name(span, index)}(): {problem}", f"write {remedy}", span.tokens[index])

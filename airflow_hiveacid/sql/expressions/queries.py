@@ -1,14 +1,13 @@
 """Conversion of a query to a source of rows, with views in place of tables.
 
 Input is the user's SELECT. Output is a `SourceSpec`: the same SQL with views in place of the
-tables, and a mapping from views to tables. The user's name for a table remains as an alias.
-
-The module refuses SQL if Hive and Spark would return different results (see also `differences`).
+tables, and a mapping from views to tables. The user's name for a table remains as an alias. SQL is
+refused if Hive and Spark would return different results (see also `differences`).
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("SELECT a.x FROM db.a JOIN db.b c ON a.x = c.x")
-    >>> spec = source_of(piece, Views(None))
+    >>> (span,) = statements_of("SELECT a.x FROM db.a JOIN db.b c ON a.x = c.x")
+    >>> spec = source_of(span, Views(None))
     >>> spec.query
     'SELECT a.x FROM `__hiveacid_1` AS `a` JOIN `__hiveacid_2` c ON a.x = c.x'
     >>> dict(spec.tables)
@@ -17,20 +16,19 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.sql.expressions.differences import check_meaning
-from airflow_hiveacid.sql.expressions.functions import check_calls
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.functions import check_calls, function_changes
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.nodes import check_query, position_of
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind
 from airflow_hiveacid.sql.text.views import Views, table_changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
@@ -43,77 +41,55 @@ QUERY_BEGINS: Final = frozenset({"SELECT", "WITH", "("})
 """The words with which a query may begin."""
 
 
-def parsed_query(piece: Piece) -> exp.Expr:
-    """Parse a query with sqlglot; check that it has the same meaning in Hive and Spark.
-
-    Raises:
-        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
-            Spark.
-    """
-    check_meaning(piece)
-    tree = piece.parsed()
+def parsed_query(span: Span) -> exp.Expr:
+    """Parse a query with sqlglot; check that it has the same meaning in Hive and Spark."""
+    check_meaning(span)
+    tree = span.parsed()
     if not isinstance(tree, exp.Query):
-        piece.fail("this is not a query", "write SELECT ...")
-    check_query(piece, tree)
-    check_queries(piece, tree)
-    check_calls(piece)
+        span.fail("this is not a query", "write SELECT ...")
+    check_query(span, tree)
+    check_queries(span, tree)
+    check_calls(span)
     return tree
 
 
-def check_queries(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a tree if any query in it has a different meaning in Spark.
-
-    Raises:
-        SqlTextError: a query has a different meaning in Spark.
-    """
+def check_queries(span: Span, tree: exp.Expr) -> None:
+    """Refuse a tree if any query in it has a different meaning in Spark."""
     for select in tree.find_all(exp.Select):
-        _check_joins(piece, select)
-        _check_ordered(piece, select)
-    _check_commas(piece)
-    _check_orders(piece)
+        _check_joins(span, select)
+        _check_ordered(span, select)
+    _check_commas(span)
+    _check_orders(span)
     for group in tree.find_all(exp.Group):
-        _check_group(piece, group)
+        _check_group(span, group)
     for operation in tree.find_all(exp.SetOperation):
-        _check_set_operation(piece, operation)
+        _check_set_operation(span, operation)
     for node in tree.find_all(exp.In):
         if isinstance(node.this, exp.Tuple) and not node.args.get("query"):
-            piece.fail(
+            span.fail(
                 "if a is NULL, (a, b) IN (...) is NULL in Hive, but false in Spark",
                 "write (a = 1 AND b = 2) OR ...",
-                position_of(piece, node),
+                position_of(span, node),
             )
 
 
-def source_of(piece: Piece, views: Views) -> SourceSpec:
-    """Return the source that a query describes.
-
-    Args:
-        piece: the query.
-        views: the views of the statement; this function adds the query's views.
-
-    Raises:
-        SqlTextError: a name is not a valid table name, or `parsed_query` raises it.
-    """
-    return source_of_tree(piece, parsed_query(piece), views)
+def source_of(span: Span, views: Views) -> SourceSpec:
+    """Return the source that a query describes; its views are added to those of the statement."""
+    return source_of_tree(span, parsed_query(span), views)
 
 
-def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
-    """Return the source that a parsed query describes.
-
-    Raises:
-        SqlTextError: a name in the query is not a valid table name.
-    """
-    changes = table_changes(piece, tree, views) | column_changes(piece, tree)
+def source_of_tree(span: Span, tree: exp.Expr, views: Views) -> SourceSpec:
+    """Return the source that a parsed query describes."""
+    changes = table_changes(span, tree, views) | column_changes(span, tree)
     tables = views.tables
     if len(tables) == 1 and not views.of_many and _is_whole_table(tree):
         versions = dict(zip([SOURCE_VIEW], views.versions.values(), strict=False))
         return SourceSpec(table=next(iter(tables.values())), versions=versions)
-    query = views.written(piece, translations(piece) | changes)
+    query = views.written(span, translations(span) | changes)
     return SourceSpec(tables=tables, query=query, versions=views.versions)
 
 
 def _is_whole_table(tree: exp.Expr) -> bool:
-    """Return True if the query is `SELECT * FROM db.t` and nothing else."""
     clauses = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or clauses != {"expressions", "from_"}:
         return False
@@ -122,23 +98,20 @@ def _is_whole_table(tree: exp.Expr) -> bool:
     return is_plain and len(tree.expressions) == 1 and type(tree.expressions[0]) is exp.Star
 
 
-def _check_group(piece: Piece, group: exp.Group) -> None:
+def _check_group(span: Span, group: exp.Group) -> None:
     for key in group.find_all(exp.Literal, exp.Placeholder):
         is_value = isinstance(key, exp.Placeholder) or not key.is_string
         if is_value and isinstance(key.parent, _GROUPINGS):
-            token = next(t for t in piece.tokens if t.word == "GROUP BY")
-            piece.fail(
+            token = next(t for t in span.tokens if t.word == "GROUP BY")
+            span.fail(
                 "a number in GROUP BY is a constant in Hive, but a column's position in Spark",
                 "repeat the expression",
                 token,
             )
 
 
-def _check_ordered(piece: Piece, select: exp.Select) -> None:
-    """Refuse ORDER BY x LIMIT n if x is both a GROUP BY column and an alias.
-
-    Hive sorts by the column, but Spark sorts by the alias.
-    """
+def _check_ordered(span: Span, select: exp.Select) -> None:
+    """Refuse ORDER BY x LIMIT n if x is a GROUP BY column (Hive's order) and an alias (Spark's)."""
     order, group = select.args.get("order"), select.args.get("group")
     if (
         order is None
@@ -154,70 +127,67 @@ def _check_ordered(piece: Piece, select: exp.Select) -> None:
     }
     for column in order.find_all(exp.Column):
         if not column.table and column.name.lower() in grouped & aliases:
-            piece.fail(
+            span.fail(
                 f"{column.name} in ORDER BY is the GROUP BY column in Hive, but the alias in Spark",
                 "use a different alias",
-                position_of(piece, column),
+                position_of(span, column),
             )
 
 
-def _check_set_operation(piece: Piece, node: exp.SetOperation) -> None:
+def _check_set_operation(span: Span, node: exp.SetOperation) -> None:
     for side in (node.this, node.expression):
         if isinstance(side, exp.SetOperation) and type(side) is not type(node):
-            piece.fail(
+            span.fail(
                 f"without parentheses, Hive and Spark evaluate {node.key.upper()} and"
                 f" {side.key.upper()} in different orders",
                 "put parentheses around one of them",
-                position_of(piece, side),
+                position_of(span, side),
             )
 
 
-def _check_joins(piece: Piece, select: exp.Select) -> None:
+def _check_joins(span: Span, select: exp.Select) -> None:
     for join in select.args.get("joins") or []:
         if join.kind not in _JOINS:
-            piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
+            span.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
         if join.args.get("using") and join.side in {"FULL", "RIGHT"}:
-            piece.fail(
+            span.fail(
                 f"in Hive, the USING column of a {join.side} JOIN is the left table's: it is NULL"
                 " if that table has no row",
                 "write ON, and coalesce(a.x, b.x) for the column",
-                position_of(piece, join.this),
+                position_of(span, join.this),
             )
 
 
-def _check_commas(piece: Piece) -> None:
-    """Refuse a FROM clause with both commas and JOIN.
-
-    In Spark, a comma has lower precedence than JOIN; in Hive, both have equal precedence.
-    """
-    for index, token in enumerate(piece.tokens):
-        if token.word != "FROM" or piece.word(index - 1) == "DISTINCT":
+def _check_commas(span: Span) -> None:
+    """Refuse a FROM clause with commas and JOIN: only in Spark does JOIN bind more strongly."""
+    for index, token in enumerate(span.tokens):
+        if token.word != "FROM" or span.word(index - 1) == "DISTINCT":
             continue
-        words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
+        words = [t.word for _, t in span[index + 1 :].outside(until=_AFTER_FROM)]
         if "," in words and "JOIN" in words:
-            piece.fail(
+            span.fail(
                 "a comma has a lower precedence than JOIN in Spark, but the same in Hive",
                 "write CROSS JOIN for the comma",
                 token,
             )
 
 
-def _check_orders(piece: Piece) -> None:
+def _check_orders(span: Span) -> None:
     """Refuse ORDER BY without NULLS FIRST or LAST if the order decides which rows are returned.
 
     In ascending order, Hive 3 and Spark put NULL first, but Hive 4 puts it last.
     """
-    for index, token in enumerate(piece.tokens):
-        if token.word == "LIMIT" and piece.word(index + 2) == ",":
-            piece.fail("Spark does not support LIMIT with two numbers", "use OFFSET", token)
+    for index, token in enumerate(span.tokens):
+        if token.word == "LIMIT" and span.word(index + 2) == ",":
+            span.fail("Spark does not support LIMIT with two numbers", "use OFFSET", token)
         if token.word not in {"ORDER BY", "SORT BY"}:
             continue
-        end = _end_of_order(piece, index)
-        in_window = end < len(piece) and piece.tokens[end].word in {")", "ROWS", "RANGE"}
-        is_cut = end < len(piece) and piece.tokens[end].word in {"LIMIT", "OFFSET"}
-        if not (is_cut or (in_window and _is_in_window(piece, index))):
+        end = _end_of_order(span, index)
+        in_window = end < len(span) and span.tokens[end].word in {")", "ROWS", "RANGE"}
+        is_cut = end < len(span) and span.tokens[end].word in {"LIMIT", "OFFSET"}
+        if not (is_cut or (in_window and _is_in_window(span, index))):
             continue
-        for part in piece[index + 1 : end].split(","):
+        for part in span[index + 1 : end].split(","):
             if not any(t.word == "NULLS" for t in part.tokens):
                 part.fail(
                     "Hive 3, Hive 4 and Spark sort NULL differently",
@@ -225,22 +195,52 @@ def _check_orders(piece: Piece) -> None:
                 )
 
 
-def _end_of_order(piece: Piece, index: int) -> int:
+def _end_of_order(span: Span, index: int) -> int:
     nested = 0
-    for end in range(index + 1, len(piece)):
-        word = piece.tokens[end].word
+    for end in range(index + 1, len(span)):
+        word = span.tokens[end].word
         if nested == 0 and word in _AFTER_ORDER:
             return end
         nested += (word in {"(", "["}) - (word in {")", "]"})
-    return len(piece)
+    return len(span)
 
 
-def _is_in_window(piece: Piece, index: int) -> bool:
-    """Return True if a token is in the parentheses of OVER or of a window definition."""
+def _is_in_window(span: Span, index: int) -> bool:
     nested = 0
     for candidate in range(index - 1, -1, -1):
-        word = piece.tokens[candidate].word
+        word = span.tokens[candidate].word
         if word == "(" and nested == 0:
-            return piece.tokens[candidate + 1].word not in {"SELECT", "WITH"}
+            return span.tokens[candidate + 1].word not in {"SELECT", "WITH"}
         nested += (word == ")") - (word == "(")
     return False
+
+
+_PADDED: Final = re.compile(r"(?P<whole>[0-9]*)\.(?P<digits>[0-9]*?)0+(?P<suffix>[bB][dD])?")
+_OF_NAMES: Final = frozenset({Kind.WORD, Kind.QUOTED})
+
+
+def translations(span: Span) -> dict[int, str]:
+    """Return a dict from start position to replacement, for tokens of checked SQL."""
+    return function_changes(span) | _constants(span)
+
+
+def _constants(span: Span) -> dict[int, str]:
+    changes = {}
+    for index, token in enumerate(span.tokens):
+        if token.kind is not Kind.NUMBER:
+            continue
+        if _is_fraction(span, index):  # .50 is two tokens
+            changes[token.start] = token.raw.rstrip("0") or "0"
+        elif (number := _PADDED.fullmatch(token.raw)) is not None:
+            changes[token.start] = f"{number['whole']}.{number['digits']}{number['suffix'] or ''}"
+    return changes
+
+
+def _is_fraction(span: Span, index: int) -> bool:
+    """Return True if a token is the fraction of a number, such as `50` in `.50`."""
+    previous, token = span.tokens[max(0, index - 1)], span.tokens[index]
+    is_behind_point = previous.word == "." and previous.end == token.start and token.raw.isdigit()
+    is_of_name = index > 1 and (
+        span.tokens[index - 2].kind in _OF_NAMES or span.word(index - 2) in {")", "]"}
+    )
+    return is_behind_point and not is_of_name

@@ -2,14 +2,15 @@
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 1, q = 'x')")
-    >>> alteration_of(piece, None).partitions
+    >>> (span,) = statements_of("ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 1, q = 'x')")
+    >>> alteration_of(span, None).partitions
     ((('p', '1'), ('q', 'x')),)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
@@ -17,20 +18,17 @@ from airflow_hiveacid.jobs.metastore_statements import (
     AddPartitions,
     ChangeColumn,
     DropPartitions,
+    MetastoreStatement,
     NewPartition,
+    PartitionValues,
     RenameTable,
     SetProperties,
     UnsetProperties,
 )
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.short import compaction_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 
 _FORM: Final = (
     "write ALTER TABLE db.t followed by ADD COLUMNS (...), CHANGE COLUMN a a type, RENAME TO db.u,"
@@ -44,19 +42,14 @@ _NO_RENAME: Final = (
 )
 
 
-def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | CompactSpec:
-    """Parse `ALTER TABLE t ...`.
-
-    Raises:
-        SqlTextError: the SQL is not an ALTER TABLE statement, or would change how readers interpret
-            rows.
-    """
-    cursor = Cursor(piece, _FORM, 1)
+def alteration_of(span: Span, database: str | None) -> MetastoreStatement | CompactSpec:
+    """Parse `ALTER TABLE t ...`."""
+    cursor = Cursor(span, _FORM, 1)
     if not cursor.took("TABLE"):
         cursor.fail("only ALTER TABLE is supported")
     target = cursor.table(database)
     if _is_compaction(cursor):
-        return compaction_of(piece, database)
+        return compaction_of(span, database)
     for words, read in _FORMS.items():
         if cursor.took(*words):
             statement = read(cursor, target, database)
@@ -71,9 +64,9 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
 
 def _is_compaction(cursor: Cursor) -> bool:
     index = cursor.at
-    if cursor.piece.word(index) == "PARTITION" and cursor.piece.word(index + 1) == "(":
-        index = cursor.piece.closing(index + 1) + 1
-    return cursor.piece.word(index) == "COMPACT"
+    if cursor.span.word(index) == "PARTITION" and cursor.span.word(index + 1) == "(":
+        index = cursor.span.closing(index + 1) + 1
+    return cursor.span.word(index) == "COMPACT"
 
 
 def _add_columns(cursor: Cursor, target: str, _: str | None) -> AddColumns:
@@ -87,7 +80,7 @@ def _change_column(cursor: Cursor, target: str, _: str | None) -> ChangeColumn:
     begin = cursor.token
     column = cursor.column_so_far(_AFTER_TYPE)
     if column.name != old:
-        cursor.piece.fail(
+        cursor.span.fail(
             _NO_RENAME, "add a column of the new name and UPDATE it, or create a new table", begin
         )
     if cursor.word in {"FIRST", "AFTER"}:

@@ -1,8 +1,7 @@
 """A left-to-right reader of tokens, for statements that sqlglot does not parse.
 
-Input is a piece. The caller reads names, strings, lists and definitions one after another. If the
-next tokens do not match, the cursor raises an error with their position. The method `end` refuses
-extra tokens.
+The caller reads names, strings, lists and definitions one after another. If the next tokens do not
+match, the cursor raises an error with their position. The method `end` refuses extra tokens.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -14,22 +13,17 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from typing import NoReturn
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.metastore_statements import NewColumn
+from airflow_hiveacid.jobs.metastore_statements import NewColumn, PartitionValues
 from airflow_hiveacid.sql.statements.inserts import partition_value
 from airflow_hiveacid.sql.text.literals import text
 from airflow_hiveacid.sql.text.names import table_name
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.jobs.metastore_statements import PartitionValues
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _CONSTRAINTS = frozenset(
     {
@@ -40,114 +34,79 @@ _CONSTRAINTS = frozenset(
 
 
 class Cursor:
-    """A mutable position in a statement; each read advances it.
+    """A mutable position in a statement; each read advances it; `form` is the default remedy."""
 
-    `form` is the remedy for errors that have no remedy of their own.
-    """
-
-    def __init__(self, piece: Piece, form: str, at: int = 0) -> None:
-        self.piece = piece
+    def __init__(self, span: Span, form: str, at: int = 0) -> None:
+        self.span = span
         self.form = form
         self.at = at
 
     @property
     def word(self) -> str:
         """The current word or symbol in upper case; empty for other tokens and at the end."""
-        return self.piece.word(self.at)
+        return self.span.word(self.at)
 
     @property
     def token(self) -> Token | int:
         """The current token, or the position after the last token."""
-        tokens = self.piece.tokens
+        tokens = self.span.tokens
         return tokens[self.at] if self.at < len(tokens) else tokens[-1].end
 
     def took(self, *words: str) -> bool:
         """Advance and return True if the next tokens are these words; otherwise, return False."""
-        is_match = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
+        is_match = all(self.span.word(self.at + step) == word for step, word in enumerate(words))
         self.at += len(words) if is_match else 0
         return is_match
 
     def expect(self, *words: str) -> None:
-        """Advance over these words.
-
-        Raises:
-            SqlTextError: the next tokens are not these words.
-        """
+        """Advance over these words."""
         if not self.took(*words):
             self.fail(f"{' '.join(words)} is missing here")
 
     def fail(self, problem: str, remedy: str | None = None) -> NoReturn:
-        """Refuse the statement at the current token.
-
-        Raises:
-            SqlTextError: always.
-        """
-        self.piece.fail(problem, remedy or self.form, self.token)
+        """Refuse the statement at the current token."""
+        self.span.fail(problem, remedy or self.form, self.token)
 
     def end(self) -> None:
-        """Refuse the statement if there are more tokens.
-
-        Raises:
-            SqlTextError: there are more tokens.
-        """
-        if self.at < len(self.piece):
-            self.fail(f"{self.piece.tokens[self.at].raw!r} is not understood here")
+        """Refuse the statement if there are more tokens."""
+        if self.at < len(self.span):
+            self.fail(f"{self.span.tokens[self.at].raw!r} is not understood here")
 
     def table(self, database: str | None) -> str:
-        """Read a table's name; return it with its database.
-
-        Raises:
-            SqlTextError: there is no name.
-        """
-        table = table_name(self.piece, database, self.at)
+        """Read a table's name; return it with its database."""
+        table = table_name(self.span, database, self.at)
         self.at = table.end
         return table.full
 
     def name(self, what: str) -> str:
-        """Read a name, and return it in lower case.
-
-        Raises:
-            SqlTextError: there is no name.
-        """
-        name = self.piece.tokens[self.at].name if self.at < len(self.piece) else None
+        """Read a name, and return it in lower case."""
+        name = self.span.tokens[self.at].name if self.at < len(self.span) else None
         if name is None or not name.strip():
             self.fail(f"the name of a {what} is missing here")
         self.at += 1
         return name.lower()
 
     def string(self, what: str) -> str:
-        """Read a quoted string.
-
-        Raises:
-            SqlTextError: the next token is not a string.
-        """
-        if self.at >= len(self.piece) or self.piece.tokens[self.at].kind is not Kind.STRING:
+        """Read a quoted string."""
+        if self.at >= len(self.span) or self.span.tokens[self.at].kind is not Kind.STRING:
             self.fail(f"the {what}, in quotes, is missing here")
         self.at += 1
-        return text(self.piece, self.at - 1)
+        return text(self.span, self.at - 1)
 
     def number(self, what: str) -> int:
-        """Read an integer of up to 18 digits.
-
-        Raises:
-            SqlTextError: the next token is not an integer, or is too long.
-        """
-        raw = self.piece.tokens[self.at].raw if self.at < len(self.piece) else ""
+        """Read an integer of up to 18 digits."""
+        raw = self.span.tokens[self.at].raw if self.at < len(self.span) else ""
         if not (raw.isascii() and raw.isdigit() and len(raw) <= 18):  # noqa: PLR2004 - fits 64 bits
             self.fail(f"the {what}, a whole number, is missing here")
         self.at += 1
         return int(raw)
 
     def entries(self) -> Iterator[Cursor]:
-        """Yield a cursor for each entry of a list in parentheses.
-
-        Raises:
-            SqlTextError: there are no parentheses, or an entry is empty.
-        """
+        """Yield a cursor for each entry of a list in parentheses."""
         if self.word != "(":
             self.fail("a list in parentheses is missing here")
-        end = self.piece.closing(self.at)
-        inner = self.piece[self.at + 1 : end]
+        end = self.span.closing(self.at)
+        inner = self.span[self.at + 1 : end]
         self.at = end + 1
         for entry in _split(inner):
             if not len(entry):
@@ -155,50 +114,37 @@ class Cursor:
             yield Cursor(entry, self.form)
 
     def columns(self, before: tuple[NewColumn, ...] = ()) -> tuple[NewColumn, ...]:
-        """Read column definitions in parentheses; `before` are columns that the table already has.
-
-        Raises:
-            SqlTextError: there are no definitions, a name occurs twice, or a definition has more
-                than a name, a type and a comment.
-        """
+        """Read column definitions in parentheses; `before` are the columns that the table has."""
         names = {column.name for column in before}
         columns: list[NewColumn] = []
         for entry in self.entries():
             begin = entry.token
             column = entry.column()
             if column.name in names:
-                self.piece.fail(f"column {column.name!r} is named twice", "name it once", begin)
+                self.span.fail(f"column {column.name!r} is named twice", "name it once", begin)
             names.add(column.name)
             columns.append(column)
         return tuple(columns)
 
     def column(self) -> NewColumn:
-        """Read a column definition (name, type, comment) up to the end of the piece.
-
-        Raises:
-            SqlTextError: the tokens are not a column definition.
-        """
+        """Read a column definition (name, type, comment) up to the end of the span."""
         column = self.column_so_far(frozenset())
         self.end()
         return column
 
     def column_so_far(self, stops: frozenset[str]) -> NewColumn:
-        """Read a column definition up to its last token; more tokens may follow.
-
-        Raises:
-            SqlTextError: the tokens are not a column definition, or it has a constraint.
-        """
-        if self.word in _CONSTRAINTS and self.piece.word(self.at + 1) != "":
+        """Read a column definition up to its last token; more tokens may follow."""
+        if self.word in _CONSTRAINTS and self.span.word(self.at + 1) != "":
             self._no_constraint()
         name = self.name("column")
         begin, depth = self.at, 0
-        while self.at < len(self.piece):
+        while self.at < len(self.span):
             word = self.word
             if depth == 0 and (word == "COMMENT" or word in _CONSTRAINTS or word in stops):
                 break
             depth += word.count("<") + (word == "(") - word.count(">") - (word == ")")
             self.at += 1
-        kind = self.piece[begin : self.at]
+        kind = self.span[begin : self.at]
         if not len(kind):
             self.fail(f"the type of column {name!r} is missing here")
         try:
@@ -217,17 +163,13 @@ class Cursor:
         )
 
     def properties(self) -> tuple[tuple[str, str], ...]:
-        """Read a list of properties, `('key'='value', ...)`.
-
-        Raises:
-            SqlTextError: the tokens are not a list of properties, or a key occurs twice.
-        """
+        """Read a list of properties, `('key'='value', ...)`."""
         properties: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
             key = entry.string("name of a property")
             if key in properties:
-                self.piece.fail(f"property {key!r} is named twice", "name it once", begin)
+                self.span.fail(f"property {key!r} is named twice", "name it once", begin)
             if not entry.took("="):
                 entry.fail(f"the value of property {key!r} is missing here", "write 'name'='value'")
             properties[key] = entry.string(f"value of property {key!r}")
@@ -235,28 +177,24 @@ class Cursor:
         return tuple(properties.items())
 
     def partition(self) -> PartitionValues:
-        """Read the values of partition columns in parentheses.
-
-        Raises:
-            SqlTextError: the tokens are not a list of values, or a column occurs twice.
-        """
+        """Read the values of partition columns in parentheses."""
         values: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
             name = entry.name("partition column")
             if name in values:
-                self.piece.fail(f"partition column {name!r} is named twice", "name it once", begin)
-            values[name] = partition_value(entry.piece[entry.at :])
+                self.span.fail(f"partition column {name!r} is named twice", "name it once", begin)
+            values[name] = partition_value(entry.span[entry.at :])
         return tuple(values.items())
 
 
-def _split(piece: Piece) -> Iterator[Piece]:
-    """Split a piece at commas outside of parentheses and the angle brackets of types."""
+def _split(span: Span) -> Iterator[Span]:
+    """Split a span at commas outside of parentheses and the angle brackets of types."""
     begin = depth = 0
-    for index, token in enumerate(piece.tokens):
+    for index, token in enumerate(span.tokens):
         depth += (token.word in {"(", "["}) - (token.word in {")", "]"})
         depth += token.word.count("<") - token.word.count(">")
         if token.word == "," and depth == 0:
-            yield piece[begin:index]
+            yield span[begin:index]
             begin = index + 1
-    yield piece[begin:]
+    yield span[begin:]

@@ -1,37 +1,33 @@
 """The parsers of CREATE and DROP; they return statements for the metastore.
 
-CREATE TABLE ... AS SELECT becomes a Spark job, because only Spark can determine the columns of a
-query.
+CREATE TABLE ... AS SELECT becomes a job, because only Spark can determine the columns of a query.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("CREATE TABLE db.t (id bigint) PARTITIONED BY (day date)")
-    >>> made = creation_of(piece, None)
+    >>> (span,) = statements_of("CREATE TABLE db.t (id bigint) PARTITIONED BY (day date)")
+    >>> made = creation_of(span, None)
     >>> made.target, [c.name for c in made.columns], made.insert_only
     ('db.t', ['id'], False)
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.definition_rules import why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
     CreateDatabase,
     CreateTable,
     DropTable,
+    MetastoreStatement,
 )
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.sql.text.text import Piece
 
 _TABLE_FORM: Final = (
     "write CREATE TABLE [IF NOT EXISTS] db.t (column type [COMMENT 'x'], ...) [COMMENT 'x']"
@@ -79,13 +75,9 @@ _INSERT_ONLY: Final = "insert_only"
 _BUCKETING: Final = "bucketing_version"
 
 
-def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | CreateAsSpec:
-    """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`.
-
-    Raises:
-        SqlTextError: the SQL is not a CREATE statement, or the table is not supported.
-    """
-    cursor = Cursor(piece, _TABLE_FORM, 1)
+def creation_of(span: Span, database: str | None) -> MetastoreStatement | CreateAsSpec:
+    """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`."""
+    cursor = Cursor(span, _TABLE_FORM, 1)
     if cursor.took("DATABASE") or cursor.took("SCHEMA"):
         return _database(cursor)
     if cursor.word in _NO_TABLES:
@@ -97,13 +89,9 @@ def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | Crea
     return _table(cursor, database, is_said=is_said)
 
 
-def drop_of(piece: Piece, database: str | None) -> DropTable:
-    """Parse `DROP TABLE [IF EXISTS] t [PURGE]`.
-
-    Raises:
-        SqlTextError: the SQL is not a DROP TABLE statement.
-    """
-    cursor = Cursor(piece, _DROP_FORM, 1)
+def drop_of(span: Span, database: str | None) -> DropTable:
+    """Parse `DROP TABLE [IF EXISTS] t [PURGE]`."""
+    cursor = Cursor(span, _DROP_FORM, 1)
     if not cursor.took("TABLE"):
         cursor.fail("only DROP TABLE is supported")
     if_exists = cursor.took("IF", "EXISTS")
@@ -156,7 +144,7 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
 
 def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: bool) -> CreateAsSpec:
     """Parse the rest of CREATE TABLE ... AS SELECT, after the table's name."""
-    cursor.form = _AS_FORM if cursor.piece.find("SELECT", "WITH") is not None else _TABLE_FORM
+    cursor.form = _AS_FORM if cursor.span.find("SELECT", "WITH") is not None else _TABLE_FORM
     comment = cursor.string("comment") if cursor.took("COMMENT") else None
     partition_columns = _names(cursor, None) if cursor.took("PARTITIONED BY") else ()
     bucket_columns, num_buckets = _buckets(cursor, None)
@@ -172,12 +160,12 @@ def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: boo
         cursor.fail("the columns are missing here")
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
     if stored_as in {"textfile", "avro"}:
-        cursor.piece.fail(
+        cursor.span.fail(
             "a text or Avro table cannot be created from a query",
             "write STORED AS ORC or PARQUET, or create the table first and INSERT INTO it",
-            cursor.piece.tokens[format_at],
+            cursor.span.tokens[format_at],
         )
-    query = cursor.piece[cursor.at :]
+    query = cursor.span[cursor.at :]
     if query.word(0) not in QUERY_BEGINS:
         query.fail("the query is missing here", cursor.form)
     return CreateAsSpec(
@@ -202,14 +190,14 @@ def _check_kind(
     buckets: tuple[str, ...],
 ) -> None:
     if not insert_only and stored_as not in {None, "orc"}:
-        cursor.piece.fail(
+        cursor.span.fail(
             "a full-ACID table must be ORC",
             "write STORED AS ORC, or TBLPROPERTIES ('transactional'='true',"
             " 'transactional_properties'='insert_only')",
-            cursor.piece.tokens[format_at],
+            cursor.span.tokens[format_at],
         )
     if insert_only and buckets:
-        cursor.piece.fail(
+        cursor.span.fail(
             "insert-only tables with buckets are not supported",
             "omit CLUSTERED BY, or create a full-ACID table",
         )
@@ -223,7 +211,7 @@ def _names(cursor: Cursor, columns: Collection[str] | None) -> tuple[str, ...]:
         name = entry.name("column")
         entry.end()
         if name in names or (columns is not None and name not in columns):
-            cursor.piece.fail(
+            cursor.span.fail(
                 f"{name!r} is not one of the columns, or is named twice",
                 "list columns of the table, once each",
                 begin,
@@ -245,7 +233,7 @@ def _buckets(cursor: Cursor, columns: Collection[str] | None) -> tuple[tuple[str
     count_at = cursor.token
     count = cursor.number("number of buckets")
     if not count:
-        cursor.piece.fail("a table has at least one bucket", cursor.form, count_at)
+        cursor.span.fail("a table has at least one bucket", cursor.form, count_at)
     cursor.expect("BUCKETS")
     return names, count
 

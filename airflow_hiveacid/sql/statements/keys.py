@@ -1,17 +1,19 @@
 """The parser that finds the keys in the ON condition of a MERGE.
 
-A key is an equality of a target column and a source column in `ON`. The rest of `ON` is an
-additional condition. In a `MergeSpec`, both columns of a key have the same name. If the two names
-differ in `ON`, a query around the source renames the source column.
+A key is an equality of a target column and a source column in `ON`; the rest of `ON` is an
+additional condition. In a `MergeSpec`, both columns of a key have the same name. If they differ, a
+query around the source renames the source column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.expressions import (
     SOURCE,
@@ -20,12 +22,7 @@ from airflow_hiveacid.sql.expressions.expressions import (
     column_uses,
     parsed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 
 _SOURCE_ALIAS: Final = "source"
 
@@ -39,30 +36,21 @@ class KeyPair:
 
 
 def taken_apart(
-    piece: Piece, node: exp.Expr, names: NameScope
-) -> tuple[tuple[KeyPair, ...], tuple[Piece, ...]]:
-    """Split an ON condition into the keys and the remaining conditions.
-
-    Args:
-        piece: the condition.
-        node: the same condition in sqlglot's tree of the whole statement.
-        names: the names that the condition can use.
-
-    Raises:
-        SqlTextError: the condition has no key, or `expressions.expression` raises it.
-    """
-    if parsed(piece, names) != node:
-        piece.fail("it is not clear where the condition ends", "put parentheses around it")
+    span: Span, node: exp.Expr, names: NameScope
+) -> tuple[tuple[KeyPair, ...], tuple[Span, ...]]:
+    """Split an ON condition into the keys and the remaining conditions; `node` is its tree."""
+    if parsed(span, names) != node:
+        span.fail("it is not clear where the condition ends", "put parentheses around it")
     keys: dict[str, KeyPair] = {}
-    rest: list[Piece] = []
-    for part in _conjuncts(piece):
+    rest: list[Span] = []
+    for part in _conjuncts(span):
         key = _key(part, names)
         if key is None or key.target in keys:
             rest.append(part)
         else:
             keys[key.target] = key
     if not keys:
-        piece.fail(
+        span.fail(
             "ON has no equality of a plain target column and a source column, so Spark cannot find"
             " the rows to change",
             "write such an equality with the tables' aliases, such as t.id = s.id; if only an"
@@ -72,28 +60,28 @@ def taken_apart(
     return tuple(keys.values()), tuple(rest)
 
 
-def _conjuncts(piece: Piece) -> list[Piece]:
+def _conjuncts(span: Span) -> list[Span]:
     """Split a condition at AND; keep a condition with OR whole."""
-    if piece.find("OR") is not None:
-        return [piece]
-    parts = piece.split("AND")
+    if span.find("OR") is not None:
+        return [span]
+    parts = span.split("AND")
     if len(parts) > 1:
         return [conjunct for part in parts for conjunct in _conjuncts(part)]
-    inner = piece.unwrapped()
-    if len(inner) == len(piece):
-        return [piece]
-    return _conjuncts(inner) if inner.find("OR") is None else [piece]
+    inner = span.unwrapped()
+    if len(inner) == len(span):
+        return [span]
+    return _conjuncts(inner) if inner.find("OR") is None else [span]
 
 
-def _key(piece: Piece, names: NameScope) -> KeyPair | None:
-    tree = parsed(piece, names)
+def _key(span: Span, names: NameScope) -> KeyPair | None:
+    tree = parsed(span, names)
     if not isinstance(tree, exp.EQ):
         return None
     columns: dict[str, str] = {}
     for side in (tree.this, tree.expression):
         if not isinstance(side, exp.Column):
             return None
-        uses = list(column_uses(piece, side, names))
+        uses = list(column_uses(span, side, names))
         if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
             return None
         columns[uses[0].side] = (uses[0].column.name or "").lower()
@@ -110,8 +98,8 @@ def renamed(
 ) -> tuple[SourceSpec, NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
 
-    Keys get the names of the target's columns. The new source has only the key columns and the
-    columns in `columns`. `columns` maps old names to new names.
+    Keys get the names of the target's columns. Only they and the columns of `columns`, which maps
+    old names to new names, are in the new source.
     """
     chosen = {new: old for old, new in columns.items()}
     chosen |= {key.target: key.source for key in keys}
@@ -123,21 +111,17 @@ def renamed(
 
 
 def named_columns(
-    keys: Sequence[KeyPair], names: NameScope, pieces: Sequence[Piece]
+    keys: Sequence[KeyPair], names: NameScope, spans: Sequence[Span]
 ) -> dict[str, str]:
-    """Return new names for source columns in expressions; the new names differ from all keys.
-
-    Raises:
-        SqlTextError: a column may belong to either table.
-    """
+    """Return new names for source columns in expressions; the new names differ from all keys."""
     source_names = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
-    for piece in pieces:
-        for use in column_uses(piece, parsed(piece, names), names):
+    for span in spans:
+        for use in column_uses(span, parsed(span, names), names):
             if use.side is None and use.inner:
                 continue  # the column belongs to a table of the enclosing query
             if use.side is None:
-                piece.fail(
+                span.fail(
                     f"{use.parts[0].raw} may be a column of either table",
                     "write the table's alias before it: the tables' keys have different names",
                     use.parts[0],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -34,12 +35,8 @@ from airflow_hiveacid.sql.text.names import (
     with_alias,
 )
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 _FORM: Final = (
     "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
@@ -49,37 +46,32 @@ _ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _When:
-    """A WHEN clause, split into pieces; `rest` has the tokens after UPDATE, INSERT or DELETE."""
+    """A WHEN clause, split into spans; `rest` has the tokens after UPDATE, INSERT or DELETE."""
 
     when: MergeWhen
     action: MergeAction
-    condition: Piece | None
-    rest: Piece
+    condition: Span | None
+    rest: Span
     node: exp.When
 
 
-def merge_of(piece: Piece, database: str | None) -> MergeSpec:
-    """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
-
-    Raises:
-        SqlTextError: the SQL is not a MERGE statement, or `expressions.expression` or
-            `queries.parsed_query` raises it.
-    """
-    _expect(piece, 1, "INTO")
-    target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
-    _expect(piece, target.end, "USING")
-    source, using, index = _source(piece, target.end + 1, database)
-    _expect(piece, index, "ON")
+def merge_of(span: Span, database: str | None) -> MergeSpec:
+    """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`."""
+    _expect(span, 1, "INTO")
+    target = with_alias(span, table_name(span, database, 2), stops=frozenset({"USING"}))
+    _expect(span, target.end, "USING")
+    source, using, index = _source(span, target.end + 1, database)
+    _expect(span, index, "ON")
     of_clauses = Views(database, before=len(source.tables or {}), reads_past=False)
-    names = _names(piece, target, using)
-    first = piece.find("WHEN", start=index)
+    names = _names(span, target, using)
+    first = span.find("WHEN", start=index)
     if first is None:
-        piece.fail("WHEN is missing", _FORM, piece.tokens[-1].end)
-    tree = _checked(piece, target, using)
-    on = piece[index + 1 : first]
+        span.fail("WHEN is missing", _FORM, span.tokens[-1].end)
+    tree = _checked(span, target, using)
+    on = span[index + 1 : first]
     keys, rest = taken_apart(on, tree.args["on"], names)
     clauses = [
-        _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
+        _when(part, node) for part, node in _whens(span, first, tree.args["whens"].expressions)
     ]
     if (unreached := unreachable_clause(clauses)) is not None:
         clauses[unreached].rest.fail(
@@ -103,32 +95,28 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     )
 
 
-def _expect(piece: Piece, index: int, word: str) -> None:
-    if piece.word(index) != word:
-        piece[index:].fail(f"{word} is missing", _FORM)
+def _expect(span: Span, index: int, word: str) -> None:
+    if span.word(index) != word:
+        span[index:].fail(f"{word} is missing", _FORM)
 
 
 def _source(
-    piece: Piece, begin: int, database: str | None
+    span: Span, begin: int, database: str | None
 ) -> tuple[SourceSpec, NamedTable | str, int]:
-    """Return three values: the source, its name, and the index after its alias.
-
-    If the source is a table, its name is a `NamedTable`. If the source is a query, its name is the
-    alias.
-    """
+    """Return the source, its name (of a table or of a query's alias), and the index after it."""
     stops = frozenset({"ON"})
-    if piece.word(begin) == "(":
-        end = piece.closing(begin)
-        query = piece[begin + 1 : end]
+    if span.word(begin) == "(":
+        end = span.closing(begin)
+        query = span[begin + 1 : end]
         if query.word(0) not in QUERY_BEGINS:
-            piece.fail("this is not a query", _FORM, piece.tokens[begin])
-        alias, next_index = alias_at(piece, end + 1, stops=stops)
+            span.fail("this is not a query", _FORM, span.tokens[begin])
+        alias, next_index = alias_at(span, end + 1, stops=stops)
         if alias is None:
-            piece.fail("the query of USING has no alias", "write one after it", piece.tokens[end])
+            span.fail("the query of USING has no alias", "write one after it", span.tokens[end])
         return source_of(query, Views(database)), alias, next_index
-    name = table_name(piece, database, begin)
-    table = with_alias(piece, name, stops=stops)
-    as_of = piece.tokens[name.end - 1].as_of
+    name = table_name(span, database, begin)
+    table = with_alias(span, name, stops=stops)
+    as_of = span.tokens[name.end - 1].as_of
     versions = {}
     if as_of is not None:
         as_of.is_read = True
@@ -136,13 +124,11 @@ def _source(
     return SourceSpec(table=table.full, versions=versions), table, table.end
 
 
-def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> NameScope:
+def _names(span: Span, target: NamedTable, using: NamedTable | str) -> NameScope:
     source = (using,) if isinstance(using, str) else using.qualifiers
     both = set(target.qualifiers) & set(source)
     if both:
-        piece.fail(
-            f"{min(both)!r} is the name of both target and source", "give each its own alias"
-        )
+        span.fail(f"{min(both)!r} is the name of both target and source", "give each its own alias")
     return NameScope(
         qualifiers={
             **dict.fromkeys(target.qualifiers, TARGET),
@@ -152,58 +138,57 @@ def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> NameSco
     )
 
 
-def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.Merge:
-    tree = piece.parsed()
+def _checked(span: Span, target: NamedTable, using: NamedTable | str) -> exp.Merge:
+    tree = span.parsed()
     if not isinstance(tree, exp.Merge):
-        piece.fail("this is not a MERGE", _FORM)
-    check_keys(piece, tree, ("this", "using", "on", "whens"))
-    check_table(piece, tree.this, target)
+        span.fail("this is not a MERGE", _FORM)
+    check_keys(span, tree, ("this", "using", "on", "whens"))
+    check_table(span, tree.this, target)
     source = tree.args["using"]
     if isinstance(using, NamedTable):
-        check_table(piece, source, using)
+        check_table(span, source, using)
     elif not isinstance(source, exp.Subquery) or source.alias.lower() != using:
-        piece.fail("the source after USING is ambiguous", _FORM)
+        span.fail("the source after USING is ambiguous", _FORM)
     if not isinstance(tree.args.get("on"), exp.Expr):
-        piece.fail("ON is missing", _FORM)
+        span.fail("ON is missing", _FORM)
     return tree
 
 
-def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Piece, exp.When]]:
+def _whens(span: Span, first: int, nodes: Sequence[exp.When]) -> list[tuple[Span, exp.When]]:
     """Return a pair for each clause: the tokens after WHEN, and sqlglot's node."""
-    parts = piece[first + 1 :].split("WHEN")
+    parts = span[first + 1 :].split("WHEN")
     if len(parts) != len(nodes):
-        piece.fail("it is not clear where a clause ends", "put parentheses around CASE")
+        span.fail("it is not clear where a clause ends", "put parentheses around CASE")
     return list(zip(parts, nodes, strict=True))
 
 
-def _when(piece: Piece, node: exp.When) -> _When:
-    """Parse the tokens of a clause after WHEN."""
-    when, index = _rows_of(piece)
-    check_keys(piece, node, ("matched", "source", "condition", "then"))
+def _when(span: Span, node: exp.When) -> _When:
+    when, index = _rows_of(span)
+    check_keys(span, node, ("matched", "source", "condition", "then"))
     is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
     said = (when is MergeWhen.MATCHED, is_by_source)
     if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
-        piece.fail("it is not clear to which rows this clause applies", _FORM)
-    end = piece.find("THEN")
-    if end is None or end + 1 >= len(piece):
-        piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
+        span.fail("it is not clear to which rows this clause applies", _FORM)
+    end = span.find("THEN")
+    if end is None or end + 1 >= len(span):
+        span.fail("THEN is missing", _FORM, span.tokens[-1].end)
     condition = None
     if end != index:
-        _expect(piece, index, "AND")
-        condition = piece[index + 1 : end]
-    word = piece.tokens[end + 1]
+        _expect(span, index, "AND")
+        condition = span[index + 1 : end]
+    word = span.tokens[end + 1]
     action = _ACTIONS.get(word.word)
     if action is None:
-        piece.fail(f"{word.raw!r} is not UPDATE, DELETE or INSERT", _FORM, word)
+        span.fail(f"{word.raw!r} is not UPDATE, DELETE or INSERT", _FORM, word)
     if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
         allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
-        piece.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
-    return _When(when=when, action=action, condition=condition, rest=piece[end + 2 :], node=node)
+        span.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
+    return _When(when=when, action=action, condition=condition, rest=span[end + 2 :], node=node)
 
 
-def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
+def _rows_of(span: Span) -> tuple[MergeWhen, int]:
     """Return the kind of rows to which a clause applies, and the index of the next token."""
-    words = [token.word for token in piece.tokens[:4]]
+    words = [token.word for token in span.tokens[:4]]
     if words[:1] == ["MATCHED"]:
         return MergeWhen.MATCHED, 1
     if words == ["NOT", "MATCHED", "BY", "SOURCE"]:
@@ -211,7 +196,7 @@ def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
     if words == ["NOT", "MATCHED", "BY", "TARGET"]:
         return MergeWhen.NOT_MATCHED, 4
     if words[:2] != ["NOT", "MATCHED"]:
-        piece.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
+        span.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
     return MergeWhen.NOT_MATCHED, 2
 
 
@@ -266,11 +251,9 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
 def _insert(
     clause: _When, action_node: exp.Expr, names: NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
-    """Return the inserted expressions as one of two values; the other value is None.
+    """Return the inserted expressions: by column with a column list, else in the table's order.
 
-    With a column list, the first value maps columns to expressions. Without a column list, the
-    second value contains the expressions in the table's order. With `INSERT *`, both values are
-    None.
+    The other value is None; with `INSERT *`, both are.
     """
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):
@@ -309,26 +292,25 @@ def _check_no_star(clauses: Sequence[_When]) -> None:
 
 
 def _means_all(clause: _When) -> bool:
-    """Return True if an action is `UPDATE SET *` or `INSERT *`."""
     words = [token.word for token in clause.rest.tokens]
     return words in (["*"], ["SET", "*"])
 
 
-def _expressions(clauses: Sequence[_When]) -> list[Piece]:
+def _expressions(clauses: Sequence[_When]) -> list[Span]:
     """Return all expressions in the clauses, without the assigned columns."""
-    pieces: list[Piece] = []
+    spans: list[Span] = []
     for clause in clauses:
         if clause.condition is not None:
-            pieces.append(clause.condition)
+            spans.append(clause.condition)
         if _means_all(clause) or clause.action is MergeAction.DELETE:
             continue
         if clause.action is MergeAction.UPDATE:
             for part in clause.rest[1:].split(","):
                 equal = part.find("=", "==")
                 if equal is not None:
-                    pieces.append(part[equal + 1 :])
+                    spans.append(part[equal + 1 :])
         else:
             index = clause.rest.find("VALUES")
             if index is not None:
-                pieces.extend(clause.rest[index + 2 : -1].split(","))
-    return [piece for piece in pieces if not is_default(piece)]
+                spans.extend(clause.rest[index + 2 : -1].split(","))
+    return [span for span in spans if not is_default(span)]

@@ -1,16 +1,15 @@
 """FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
 
-This module copies the tokens of WITH and FROM into each INSERT. The module then parses each INSERT
-as a separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
-queries in WITH and FROM, and each of these queries runs only once.
+The tokens of WITH and FROM are copied into each INSERT, which is then parsed as a separate
+statement, so all rules for INSERT apply. The queries in WITH and FROM run only once.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of(
+    >>> (span,) = statements_of(
     ...     "FROM (SELECT a, b FROM db.s) q INSERT INTO db.t SELECT q.a WHERE q.b > 0"
     ...     " INSERT INTO db.u SELECT q.b"
     ... )
-    >>> (spec,) = multi_insert_of(piece, None).statements
+    >>> (spec,) = multi_insert_of(span, None).statements
     >>> [(insert.target, insert.source.query) for insert in spec.inserts]
     [('db.t', 'SELECT q.a FROM `__hiveacid_shared_1` q WHERE q.b > 0'), \
 ('db.u', 'SELECT q.b FROM `__hiveacid_shared_1` q')]
@@ -21,23 +20,19 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SharedTargetError
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order, steps_of
-from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query, translations
 from airflow_hiveacid.sql.statements.inserts import insert_of
 from airflow_hiveacid.sql.text.bare_names import column_changes
-from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views, table_changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.statements import InsertSpec
 
 _FORM: Final = "write FROM db.s INSERT INTO db.t SELECT ... [WHERE ...] INSERT INTO db.u SELECT ..."
 _AFTER_COLUMNS: Final = (
@@ -62,17 +57,13 @@ _OF_CHANCE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A multi-insert, split into clauses.
+    """A multi-insert, split into clauses; `inserts` has each with the index for FROM in it."""
 
-    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_clause` is
-    empty if there is no WITH clause.
-    """
+    with_clause: Span
+    from_clause: Span
+    inserts: tuple[tuple[Span, int], ...]
 
-    with_clause: Piece
-    from_clause: Piece
-    inserts: tuple[tuple[Piece, int], ...]
-
-    def alone(self, part: Piece, index: int) -> Piece:
+    def alone(self, part: Span, index: int) -> Span:
         """Return an INSERT with the WITH and FROM clauses, as a separate statement."""
         tokens = (
             *self.with_clause.tokens,
@@ -80,29 +71,26 @@ class _Cut:
             *self.from_clause.tokens,
             *part.tokens[index:],
         )
-        return Piece(part.whole, part.number, tokens, part.at)
+        return Span(part.whole, part.number, tokens, part.at)
 
-    def query(self, part: Piece, index: int) -> Piece:
+    def query(self, part: Span, index: int) -> Span:
         """Return the query of an INSERT, with the WITH and FROM clauses."""
         begin = part.find("SELECT") or 0
         return self.alone(part[begin:], index - begin)
 
 
-def begins_with_from(piece: Piece) -> bool:
+def begins_with_from(span: Span) -> bool:
     """Return True if FROM precedes the first INSERT."""
-    index = piece.find("FROM", "INSERT")
-    return index is not None and piece.word(index) == "FROM"
+    index = span.find("FROM", "INSERT")
+    return index is not None and span.word(index) == "FROM"
 
 
-def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | TransactionSpec:
+def multi_insert_of(span: Span, database: str | None) -> InsertSpec | TransactionSpec:
     """Parse `[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
 
     A single INSERT gives an `InsertSpec`.
-
-    Raises:
-        SqlTextError: the SQL is not a multi-insert, or `inserts.insert_of` raises it.
     """
-    cut = _cut(piece)
+    cut = _cut(span)
     if len(cut.inserts) == 1:
         return insert_of(cut.alone(*cut.inserts[0]), database)
     views = Views(database, of_many=True)
@@ -121,21 +109,21 @@ def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | Transact
     return spec
 
 
-def _cut(piece: Piece) -> _Cut:
-    begin = piece.find("FROM") or 0
-    first = piece.find("INSERT", start=begin)
+def _cut(span: Span) -> _Cut:
+    begin = span.find("FROM") or 0
+    first = span.find("INSERT", start=begin)
     if first is None:
-        piece.fail("INSERT is missing after FROM", _FORM, piece.tokens[-1].end)
-    ends = [i for i, token in piece.outside() if token.word == "INSERT" and i > first]
-    borders = zip([first, *ends], [*ends, len(piece)], strict=True)
+        span.fail("INSERT is missing after FROM", _FORM, span.tokens[-1].end)
+    ends = [i for i, token in span.outside() if token.word == "INSERT" and i > first]
+    borders = zip([first, *ends], [*ends, len(span)], strict=True)
     return _Cut(
-        with_clause=piece[:begin],
-        from_clause=piece[begin:first],
-        inserts=tuple((part, _end_of_columns(part)) for part in (piece[b:e] for b, e in borders)),
+        with_clause=span[:begin],
+        from_clause=span[begin:first],
+        inserts=tuple((part, _end_of_columns(part)) for part in (span[b:e] for b, e in borders)),
     )
 
 
-def _end_of_columns(part: Piece) -> int:
+def _end_of_columns(part: Span) -> int:
     """Return the index at which the FROM clause must be inserted into an INSERT."""
     select = part.find("SELECT")
     if select is None:
@@ -171,12 +159,12 @@ def _share(cut: _Cut, views: Views) -> None:
             )
 
 
-def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
+def _share_with(span: Span, tree: exp.Expr, views: Views) -> None:
     with_clause = tree.args.get("with_")
-    parts = piece[1:].split(",")
+    parts = span[1:].split(",")
     ctes = [] if with_clause is None else with_clause.expressions
     if len(ctes) != len(parts):
-        piece.fail("it is not clear where a WITH query ends", "write WITH a AS (...), b AS (...)")
+        span.fail("it is not clear where a WITH query ends", "write WITH a AS (...), b AS (...)")
     for part, cte in zip(parts, ctes, strict=True):
         begin = part.find("AS")
         if begin is None or part.word(begin + 1) != "(" or part.closing(begin + 1) != len(part) - 1:
@@ -191,7 +179,7 @@ def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
         views.share_cte(name.start, text)
 
 
-def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
+def _share_from(span: Span, tree: exp.Expr, views: Views) -> None:
     """Replace the subqueries of the FROM clause with shared views, including joined subqueries."""
     joins = [join.this for join in tree.args.get("joins") or []]
     from_ = tree.args.get("from_")
@@ -199,33 +187,24 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
     subqueries = [table for table in tables if isinstance(table, exp.Subquery)]
     offsets = [
         index
-        for index, token in piece.outside()
+        for index, token in span.outside()
         if token.word == "("
-        and piece.word(index - 1) in {"FROM", "JOIN", ","}
-        and piece.word(index + 1) in QUERY_BEGINS
+        and span.word(index - 1) in {"FROM", "JOIN", ","}
+        and span.word(index + 1) in QUERY_BEGINS
     ]
     if len(subqueries) != len(offsets):
-        piece.fail(
+        span.fail(
             "it is not clear where a FROM query ends", "put each query in parentheses and name it"
         )
     for begin, table in zip(offsets, subqueries, strict=True):
-        end = piece.closing(begin)
-        view = views.share(_text(piece[begin + 1 : end], table.this, views))
-        views.put(piece.tokens[begin].start, piece.tokens[end].end, f"`{view}`")
+        end = span.closing(begin)
+        view = views.share(_text(span[begin + 1 : end], table.this, views))
+        views.put(span.tokens[begin].start, span.tokens[end].end, f"`{view}`")
 
 
-def _text(piece: Piece, node: exp.Expr, views: Views) -> str:
-    """Return the SQL of a subquery, with views in place of tables.
-
-    Args:
-        piece: the query.
-        node: the same query in sqlglot's tree of the whole statement.
-        views: the views of the statement.
-
-    Raises:
-        SqlTextError: sqlglot parses the query differently outside of the statement.
-    """
-    if parsed_query(piece) != node:
-        piece.fail("it is not clear where this query ends", "put parentheses around it")
-    changes = table_changes(piece, node, views) | column_changes(piece, node)
-    return piece.written(translations(piece) | changes)
+def _text(span: Span, node: exp.Expr, views: Views) -> str:
+    """Return the SQL of a subquery, with views in place of tables; `node` is its tree."""
+    if parsed_query(span) != node:
+        span.fail("it is not clear where this query ends", "put parentheses around it")
+    changes = table_changes(span, node, views) | column_changes(span, node)
+    return span.written(translations(span) | changes)

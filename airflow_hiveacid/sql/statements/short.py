@@ -14,11 +14,13 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.metastore_statements import (
     AbortTransactions,
+    MetastoreStatement,
+    PartitionValues,
     ShowCompactions,
     ShowLocks,
     ShowTransactions,
@@ -29,11 +31,8 @@ from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.inserts import partition_clause, partition_value
 from airflow_hiveacid.sql.text.literals import constant, text
 from airflow_hiveacid.sql.text.names import table_name
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
-    from airflow_hiveacid.sql.text.text import Piece
 
 _TRUNCATE_FORM: Final = "write TRUNCATE TABLE db.t [PARTITION (column = value)]"
 _LOAD_FORM: Final = (
@@ -51,84 +50,65 @@ _SHOW_FORM: Final = (
 _ABORT_FORM: Final = "write ABORT TRANSACTIONS 1 2, with the IDs that SHOW TRANSACTIONS lists"
 
 
-def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
-    """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`.
-
-    Raises:
-        SqlTextError: the SQL is not a TRUNCATE statement.
-    """
-    table = table_name(piece, database, 1 + (piece.word(1) == "TABLE"))
-    partition, without_value, index = partition_clause(piece, table)
+def truncate_of(span: Span, database: str | None) -> TruncateSpec:
+    """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`."""
+    table = table_name(span, database, 1 + (span.word(1) == "TABLE"))
+    partition, without_value, index = partition_clause(span, table)
     if without_value:
-        piece.fail(f"partition column {without_value[0]!r} has no value", _TRUNCATE_FORM)
-    if index < len(piece):
-        piece.fail(
-            f"{piece.tokens[index].raw!r} is not understood here",
-            _TRUNCATE_FORM,
-            piece.tokens[index],
-        )
+        span.fail(f"partition column {without_value[0]!r} has no value", _TRUNCATE_FORM)
+    Cursor(span, _TRUNCATE_FORM, index).end()
     return TruncateSpec(target=table.full, partition=partition)
 
 
-def load_of(piece: Piece, database: str | None) -> LoadSpec:
-    """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`.
-
-    Raises:
-        SqlTextError: the SQL is not a LOAD DATA statement.
-    """
-    if (piece.word(1), piece.word(2)) == ("DATA", "LOCAL"):
-        piece.fail(
+def load_of(span: Span, database: str | None) -> LoadSpec:
+    """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`."""
+    if (span.word(1), span.word(2)) == ("DATA", "LOCAL"):
+        span.fail(
             "LOCAL means files on the machine that sends the statement, but Spark runs elsewhere",
             "put the files where the cluster can read them, and omit LOCAL",
-            piece.tokens[2],
+            span.tokens[2],
         )
-    if (piece.word(1), piece.word(2)) != ("DATA", "INPATH"):
-        piece.fail("LOAD is not followed by DATA INPATH", _LOAD_FORM)
-    location = _location(piece)
-    overwrite = piece.word(_LOCATION + 1) == "OVERWRITE"
+    if (span.word(1), span.word(2)) != ("DATA", "INPATH"):
+        span.fail("LOAD is not followed by DATA INPATH", _LOAD_FORM)
+    location = _location(span)
+    overwrite = span.word(_LOCATION + 1) == "OVERWRITE"
     index = _LOCATION + 1 + overwrite
-    if (piece.word(index), piece.word(index + 1)) != ("INTO", "TABLE"):
-        where = piece.tokens[index] if index < len(piece) else piece.tokens[-1].end
-        piece.fail("the location is not followed by INTO TABLE", _LOAD_FORM, where)
-    table = table_name(piece, database, index + 2)
-    partition, without_value, end = partition_clause(piece, table)
+    if (span.word(index), span.word(index + 1)) != ("INTO", "TABLE"):
+        where = span.tokens[index] if index < len(span) else span.tokens[-1].end
+        span.fail("the location is not followed by INTO TABLE", _LOAD_FORM, where)
+    table = table_name(span, database, index + 2)
+    partition, without_value, end = partition_clause(span, table)
     if without_value:
-        piece.fail(
+        span.fail(
             f"partition column {without_value[0]!r} has no value",
             "give it a value; to use the values in the rows, INSERT from the files as a source",
         )
-    if end < len(piece):
-        piece.fail(
-            f"{piece.tokens[end].raw!r} is not understood here", _LOAD_FORM, piece.tokens[end]
-        )
+    Cursor(span, _LOAD_FORM, end).end()
     return LoadSpec(target=table.full, location=location, partition=partition, overwrite=overwrite)
 
 
-def _location(piece: Piece) -> str:
-    is_text = len(piece) > _LOCATION and piece.tokens[_LOCATION].kind is Kind.STRING
-    location = text(piece, _LOCATION) if is_text else ""
+def _location(span: Span) -> str:
+    is_text = len(span) > _LOCATION and span.tokens[_LOCATION].kind is Kind.STRING
+    location = text(span, _LOCATION) if is_text else ""
     if not location.strip():
-        piece.fail("INPATH is not followed by a location", _LOAD_FORM)
+        span.fail("INPATH is not followed by a location", _LOAD_FORM)
     return location
 
 
-def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
+def compaction_of(span: Span, database: str | None) -> CompactSpec:
     """Parse `ALTER TABLE t [PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`.
 
     A task always waits for its compaction, so AND WAIT changes nothing.
-
-    Raises:
-        SqlTextError: the SQL is not an ALTER TABLE ... COMPACT statement.
     """
-    words = [token.word for token in piece.tokens]
+    words = [token.word for token in span.tokens]
     if words[1:2] != ["TABLE"] or "COMPACT" not in words:
-        piece.fail("only ALTER TABLE ... COMPACT is supported", _COMPACT_FORM)
-    table = table_name(piece, database, 2)
-    partition, index = _partition_name(piece, table.end)
+        span.fail("only ALTER TABLE ... COMPACT is supported", _COMPACT_FORM)
+    table = table_name(span, database, 2)
+    partition, index = _partition_name(span, table.end)
     if words[index : index + 1] != ["COMPACT"]:
-        where = piece.tokens[index] if index < len(piece) else piece.tokens[-1].end
-        piece.fail("this is not a COMPACT", _COMPACT_FORM, where)
-    kind = piece[index + 1 : index + 2]
+        where = span.tokens[index] if index < len(span) else span.tokens[-1].end
+        span.fail("this is not a COMPACT", _COMPACT_FORM, where)
+    kind = span[index + 1 : index + 2]
     is_text = bool(kind.tokens) and kind.tokens[0].kind is Kind.STRING
     choice = _CHOICES.get(str(constant(kind)).lower()) if is_text else None
     if choice is None:
@@ -137,23 +117,23 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
             f"{_COMPACT_FORM}; for a rebalance, use HiveAcidRebalanceOperator",
         )
     if words[index + 2 :] not in ([], ["AND", "WAIT"]):
-        piece.fail(
+        span.fail(
             "the words after the kind of compaction are not supported",
             _COMPACT_FORM,
-            piece.tokens[index + 2],
+            span.tokens[index + 2],
         )
-    return CompactSpec(target=table.full, partition=partition, choice=choice)
+    return CompactSpec.of_table(table.full, partition=partition, choice=choice)
 
 
-def _partition_name(piece: Piece, index: int) -> tuple[str | None, int]:
+def _partition_name(span: Span, index: int) -> tuple[str | None, int]:
     """Return the partition's name and the next index; the name is None without PARTITION."""
-    words = [token.word for token in piece.tokens[index : index + 2]]
+    words = [token.word for token in span.tokens[index : index + 2]]
     if words != ["PARTITION", "("]:
         return None, index
-    end = piece.closing(index + 1)
+    end = span.closing(index + 1)
     columns: list[str] = []
     values: list[str] = []
-    for part in piece[index + 2 : end].split(","):
+    for part in span[index + 2 : end].split(","):
         name = part.tokens[0].name if part.tokens else None
         if name is None or name.lower() in columns:
             part.fail("this is not a partition column, or it is named twice", _COMPACT_FORM)
@@ -164,13 +144,9 @@ def _partition_name(piece: Piece, index: int) -> tuple[str | None, int]:
     return str(PartitionName(tuple(columns), tuple(values))), end + 1
 
 
-def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
-    """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`.
-
-    Raises:
-        SqlTextError: the SQL is not one of these SHOW statements.
-    """
-    cursor = Cursor(piece, _SHOW_FORM, 1)
+def question_of(span: Span, database: str | None) -> MetastoreStatement:
+    """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`."""
+    cursor = Cursor(span, _SHOW_FORM, 1)
     statement: MetastoreStatement
     if cursor.took("TRANSACTIONS"):
         statement = ShowTransactions()
@@ -187,22 +163,18 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
     return statement
 
 
-def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
-    """Parse `ABORT TRANSACTIONS id ...`.
-
-    Raises:
-        SqlTextError: the SQL is not such a statement.
-    """
-    cursor = Cursor(piece, _ABORT_FORM, 1)
+def abortion_of(span: Span, _: str | None) -> AbortTransactions:
+    """Parse `ABORT TRANSACTIONS id ...`."""
+    cursor = Cursor(span, _ABORT_FORM, 1)
     cursor.expect("TRANSACTIONS")
     txn_ids = [cursor.number("ID of a transaction")]
-    while cursor.at < len(piece):
+    while cursor.at < len(span):
         txn_ids.append(cursor.number("ID of a transaction"))
     return AbortTransactions(txn_ids=tuple(dict.fromkeys(txn_ids)))
 
 
 def _table_and_partition(cursor: Cursor, database: str | None) -> tuple[str, PartitionValues]:
-    if cursor.at >= len(cursor.piece) or cursor.word in {"EXTENDED", "DATABASE", "SCHEMA"}:
+    if cursor.at >= len(cursor.span) or cursor.word in {"EXTENDED", "DATABASE", "SCHEMA"}:
         return "", ()
     target = cursor.table(database)
     return target, cursor.partition() if cursor.took("PARTITION") else ()

@@ -2,15 +2,16 @@
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
-    >>> values_of(piece[6:], piece.parsed(), ())[0].values
+    >>> (span,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
+    >>> values_of(span[6:], span.parsed(), ())[0].values
     ((1, 'x'), (2, None))
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -21,12 +22,8 @@ from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.expressions import NameScope
 from airflow_hiveacid.sql.statements.update_delete import agreed, expect_end, is_default
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 _NO_NAMES: Final = NameScope(qualifiers={}, sides=frozenset())
 _MOST_QUERIES: Final = 500
@@ -47,24 +44,15 @@ class DefaultPositions:
 
 
 def values_of(
-    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
+    span: Span, tree: exp.Insert, columns: tuple[str, ...]
 ) -> tuple[SourceSpec, DefaultPositions]:
     """Return the rows of VALUES as a source: values if all are constants, otherwise a query.
 
-    Args:
-        piece: the tokens after VALUES.
-        tree: sqlglot's tree of the whole statement.
-        columns: the statement's column list; empty without a list.
-
-    Returns:
-        The rows, and the positions of columns with DEFAULT. A column with DEFAULT in all rows is
-        omitted. A column with DEFAULT in only some rows gets a flag column at the end. The flag
-        column marks these rows.
-
-    Raises:
-        SqlTextError: the rows differ in length, or `expressions.expression` raises it.
+    `span` has the tokens after VALUES, `tree` is of the whole statement. Also return the positions
+    of columns with DEFAULT. One with DEFAULT in all rows is omitted; one with DEFAULT in only some
+    rows gets a flag column at the end that marks these rows.
     """
-    rows, nodes = _rows(piece, tree, columns)
+    rows, nodes = _rows(span, tree, columns)
     width = len(rows[0])
     positions = _defaults(rows)
     column_indexes = [index for index in range(width) if index not in positions.default_at]
@@ -74,7 +62,7 @@ def values_of(
         names = [name for index, name in enumerate(columns) if index in column_indexes]
         return _of_constants(rows, plain, names, positions), positions
     if len(rows) > _MOST_QUERIES:
-        piece.fail(
+        span.fail(
             f"more than {_MOST_QUERIES} rows are too many for Spark if a row contains an"
             " expression, because each row becomes a query",
             "write constants only, or put the rows into a table",
@@ -82,7 +70,7 @@ def values_of(
     selects = []
     parameters: dict[str, Parameter] = {}
     for number, node in enumerate(nodes):
-        row, cell_nodes = rows[number], _cell_nodes(piece, node, width)
+        row, cell_nodes = rows[number], _cell_nodes(span, node, width)
         for index in column_indexes:
             column = constants[index]
             if column is not None and _parameter(row[index]) is not None:
@@ -102,22 +90,21 @@ def values_of(
 
 
 def _rows(
-    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
-) -> tuple[list[tuple[Piece, ...]], list[exp.Expr]]:
-    """Return each row as a sequence of cells, and each row's node in sqlglot's tree."""
-    rows = [_cells(row) for row in piece.split(",")]
+    span: Span, tree: exp.Insert, columns: tuple[str, ...]
+) -> tuple[list[tuple[Span, ...]], list[exp.Expr]]:
+    rows = [_cells(row) for row in span.split(",")]
     width = len(columns or rows[0])
-    for row, cells in zip(piece.split(","), rows, strict=True):
+    for row, cells in zip(span.split(","), rows, strict=True):
         if len(cells) != width:
             row.fail(f"this row has {len(cells)} values, not {width}", "give all rows equally many")
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
-        piece.fail("it is not clear where a row ends", "write VALUES (...), (...)")
+        span.fail("it is not clear where a row ends", "write VALUES (...), (...)")
     return rows, nodes
 
 
 def _of_constants(
-    rows: Sequence[Sequence[Piece]],
+    rows: Sequence[Sequence[Span]],
     columns: Sequence[list[_Value]],
     names: Sequence[str],
     positions: DefaultPositions,
@@ -137,18 +124,12 @@ def _of_constants(
 
 
 def _item(
-    cell: Piece, node: exp.Expr, column: list[_Value] | None, position: tuple[int, int]
+    cell: Span, node: exp.Expr, column: list[_Value] | None, position: tuple[int, int]
 ) -> str:
     """Return a cell as Spark SQL.
 
-    Args:
-        cell: the cell.
-        node: the same cell in sqlglot's tree.
-        column: the constants of the cell's column; None if a cell of the column is not a constant.
-        position: the indexes of the cell's row and column.
-
-    Raises:
-        SqlTextError: as in `expressions.expression`.
+    `column` has the constants of its column, or None if not all cells are constants. `position` is
+    the indexes of its row and column.
     """
     if column is not None and _parameter(cell) is not None:
         return f":{_MADE.format(*position)}"  # the SQL text contains no values
@@ -164,8 +145,7 @@ def _made(value: _Value) -> Parameter:
     return Parameter(values=(Value(type=ValueType.STRING, text=str(value)),))
 
 
-def _parameter(cell: Piece) -> Parameter | None:
-    """Return the parameter of a cell that consists of a marker, else None."""
+def _parameter(cell: Span) -> Parameter | None:
     return cell.tokens[0].parameter if len(cell) == 1 else None
 
 
@@ -174,13 +154,11 @@ def _as_text(value: _Value) -> str:
     return "NULL" if value is None else sql_string(str(value))
 
 
-def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
+def _defaults(rows: Sequence[Sequence[Span]]) -> DefaultPositions:
     """Return which columns have DEFAULT in all rows or in some rows.
 
-    Raises:
-        SqlTextError: a column has both DEFAULT and numbers, and the numbers have different counts
-            of digits after the decimal point. In a string column, Hive would store digits that
-            depend on the default.
+    Numbers with different counts of digits after the point beside a DEFAULT are refused: in a
+    string column, Hive would store digits that depend on the default.
     """
     default_at, default_where = [], []
     for index, cells in enumerate(zip(*rows, strict=True)):
@@ -198,15 +176,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
     return DefaultPositions(default_at=tuple(default_at), default_where=tuple(default_where))
 
 
-def _check_alike(cells: Sequence[Piece]) -> None:
-    """Refuse a column with both strings and numbers.
-
-    The rows become a UNION. In a UNION, Spark would convert the column to numbers. Hive converts
-    the column to strings.
-
-    Raises:
-        SqlTextError: the column has both strings and numbers.
-    """
+def _check_alike(cells: Sequence[Span]) -> None:
+    """Refuse strings and numbers in one column: in a UNION, Spark makes numbers, Hive strings."""
     bare = [_without_signs(cell) for cell in cells]
     texts = [cell for cell in bare if _is_text(cell)]
     if texts and any(_is_no_text(cell) for cell in bare):
@@ -217,7 +188,7 @@ def _check_alike(cells: Sequence[Piece]) -> None:
         )
 
 
-def _without_signs(cell: Piece) -> Piece:
+def _without_signs(cell: Span) -> Span:
     """Return a cell without its outer parentheses and signs."""
     cell = cell.unwrapped()
     while len(cell) > 1 and cell.tokens[0].word in {"-", "+"}:
@@ -225,7 +196,7 @@ def _without_signs(cell: Piece) -> Piece:
     return cell
 
 
-def _is_text(cell: Piece) -> bool:
+def _is_text(cell: Span) -> bool:
     """Return True if a cell is certainly a string; a parameter without a value is not."""
     parameter = _parameter(cell)
     if parameter is not None:
@@ -234,7 +205,7 @@ def _is_text(cell: Piece) -> bool:
     return len(cell) > 0 and all(token.kind is Kind.STRING for token in cell.tokens)
 
 
-def _is_no_text(cell: Piece) -> bool:
+def _is_no_text(cell: Span) -> bool:
     """Return True if a cell is a constant, but not a string or NULL."""
     parameter = _parameter(cell)
     if parameter is not None:
@@ -246,17 +217,17 @@ def _is_no_text(cell: Piece) -> bool:
     return not _is_text(cell) and constant(cell) not in (ABSENT, None)
 
 
-def _is_number(constant: Piece) -> bool:
+def _is_number(constant: Span) -> bool:
     parameter = _parameter(constant)
     if parameter is not None:
         return parameter.values[0].type in _NUMBERS
     return any(token.kind is Kind.NUMBER for token in constant.tokens)
 
 
-def _constants(cells: Sequence[Piece]) -> list[_Value] | None:
+def _constants(cells: Sequence[Span]) -> list[_Value] | None:
     """Return a column's constants as Hive stores them; None if a cell is not a constant.
 
-    Booleans are in upper case. All numbers get the same number of digits after the decimal point.
+    Booleans are in upper case; numbers get equally many digits after the decimal point.
     """
     values: list[_Value] = []
     for cell in cells:
@@ -271,8 +242,7 @@ def _constants(cells: Sequence[Piece]) -> list[_Value] | None:
     return [None if value is None else _padded(str(value), max(fractions)) for value in values]
 
 
-def _fractions(cells: Sequence[Piece]) -> list[int]:
-    """Return the number of digits after the decimal point for each number."""
+def _fractions(cells: Sequence[Span]) -> list[int]:
     return [
         len(str(constant(cell)).partition(".")[2])
         for cell in cells
@@ -285,14 +255,14 @@ def _padded(number: str, digits: int) -> str:
     return f"{whole}.{fraction.ljust(digits, '0')}"
 
 
-def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:
+def _cell_nodes(span: Span, node: exp.Expr, width: int) -> list[exp.Expr]:
     nodes = node.expressions if isinstance(node, exp.Tuple) else []
     if len(nodes) != width:
-        piece.fail("it is not clear where a value ends", "put parentheses around each")
+        span.fail("it is not clear where a value ends", "put parentheses around each")
     return nodes
 
 
-def _cells(row: Piece) -> tuple[Piece, ...]:
+def _cells(row: Span) -> tuple[Span, ...]:
     if len(row) < 2 or row.tokens[0].word != "(":  # noqa: PLR2004 - two parentheses
         row.fail("this is not a row", "write VALUES (...), (...)")
     expect_end(row, row.closing(0) + 1)

@@ -1,1 +1,1 @@
-"""Tokens of SQL in Hive's dialect, and pieces of statements."""
+"""Tokens of SQL in Hive's dialect, and spans of statements."""

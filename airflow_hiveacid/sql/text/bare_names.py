@@ -1,30 +1,26 @@
 """Names that Spark interprets as function calls unless a column has the name.
 
 Examples are `user` and `current_time`. Hive has only two functions without parentheses,
-`current_date` and `current_timestamp`. This module refuses the names of Spark's other functions
-without parentheses. With backticks, such a name is allowed. A name in backticks is a column, as in
-Hive. The module inserts the table's name before such a column, because Spark never interprets a
-qualified name as a function.
+`current_date` and `current_timestamp`; the names of Spark's others are refused. In backticks, such
+a name is a column, as in Hive: the table's name is inserted before it, because Spark never
+interprets a qualified name as a function.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("SELECT `user` FROM db.s")
-    >>> piece.written(column_changes(piece, piece.parsed()))
+    >>> (span,) = statements_of("SELECT `user` FROM db.s")
+    >>> span.written(column_changes(span, span.parsed()))
     'SELECT `s`.`user` FROM db.s'
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _FUNCTIONS: Final = frozenset({"current_user", "user", "session_user", "current_time"})
 # Next to these tokens, the name is an alias, or a column qualified with its table's name.
@@ -37,33 +33,21 @@ def is_bare(token: Token) -> bool:
     return (token.name or "").lower() in _FUNCTIONS
 
 
-def check_bare(piece: Piece, index: int) -> None:
-    """Refuse an unqualified name without backticks if Spark may interpret it as a function.
-
-    Raises:
-        SqlTextError: Spark may interpret the token as a function.
-    """
-    token = piece.tokens[index]
-    is_other = piece.word(index - 1) in _BEFORE_OTHERS or piece.word(index + 1) in _BEHIND_OTHERS
+def check_bare(span: Span, index: int) -> None:
+    """Refuse an unqualified name without backticks if Spark may interpret it as a function."""
+    token = span.tokens[index]
+    is_other = span.word(index - 1) in _BEFORE_OTHERS or span.word(index + 1) in _BEHIND_OTHERS
     if token.kind is Kind.WORD and is_bare(token) and not is_other:
-        piece.fail(
+        span.fail(
             f"{token.raw} without backticks may be a function in Spark, but not in Hive",
             f"write `{token.raw}` for a column or table, or a template for another value",
             token,
         )
 
 
-def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
-    """Return replacements, by start position, that qualify columns in backticks.
-
-    Args:
-        piece: a query that has passed the checks.
-        query: the same query as sqlglot's tree.
-
-    Raises:
-        SqlTextError: the table of a column is ambiguous.
-    """
-    tokens = {token.start: token for token in piece.tokens if is_bare(token)}
+def column_changes(span: Span, query: exp.Expr) -> dict[int, str]:
+    """Return replacements, by start position, that qualify columns in backticks."""
+    tokens = {token.start: token for token in span.tokens if is_bare(token)}
     changes: dict[int, str] = {}
     if not tokens:
         return changes
@@ -76,7 +60,7 @@ def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
             continue
         owner = _only_table(around)
         if not owner:
-            piece.fail(
+            span.fail(
                 f"{token.raw} may be a column of any table here, or a function of Spark's",
                 "write the table's alias before it",
                 token,

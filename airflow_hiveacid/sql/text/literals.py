@@ -2,7 +2,7 @@ r"""The parser of constants, as in Hive: numbers, strings with escapes, true, fa
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> [constant(piece) for piece in statements_of(r"-1; 'a\tb' 'c'; 1.50; TRUE; NULL; 1 + 1")]
+    >>> [constant(span) for span in statements_of(r"-1; 'a\tb' 'c'; 1.50; TRUE; NULL; 1 + 1")]
     [-1, 'a\tbc', 1.5, True, None, <Absent.ABSENT: 'absent'>]
 """
 
@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 # The escapes that Hive's lexer and `unescapeSQLString` decode.
 _ESCAPE: Final = re.compile(
@@ -43,7 +38,7 @@ _WORDS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class Absent(enum.Enum):
-    """The result for a piece that is not a plain constant."""
+    """The result for a span that is not a plain constant."""
 
     ABSENT = "absent"
 
@@ -51,36 +46,31 @@ class Absent(enum.Enum):
 ABSENT: Final = Absent.ABSENT
 
 
-def constant(piece: Piece) -> str | int | float | bool | Absent | None:
-    """Return the value of a plain constant; ABSENT if the piece is not a plain constant.
+def constant(span: Span) -> str | int | float | bool | Absent | None:
+    """Return the value of a plain constant; ABSENT if the span is not a plain constant.
 
     A marker is treated like a literal of its value. Doubles and timestamps with time zone are not
-    constants.
-
-    Numbers have the same form as in Hive: 1.50 is 1.5. A number with a decimal point becomes a
-    float if the float has the same digits. Otherwise, the number becomes a string with all digits.
-    The value of a date or timestamp is a string.
-
-    Raises:
-        SqlTextError: a string contains half of a surrogate pair, or a parameter is a list.
+    constants. As in Hive, 1.50 is 1.5: a number with a decimal point becomes a float if that has
+    the same digits, otherwise a string with all digits. A date or timestamp becomes a string. Half
+    of a surrogate pair, and a parameter that is a list, are refused.
     """
-    tokens = piece.tokens
+    tokens = span.tokens
     if len(tokens) == 1 and tokens[0].parameter is not None:
-        return _of_parameter(piece, tokens[0].parameter)
+        return _of_parameter(span, tokens[0].parameter)
     if tokens and all(token.kind is Kind.STRING for token in tokens):
-        return "".join(text(piece, index) for index in range(len(tokens)))
+        return "".join(text(span, index) for index in range(len(tokens)))
     if len(tokens) == 1 and tokens[0].word in _WORDS:
         return _WORDS[tokens[0].word]
     form = _TIMES.get(tokens[0].word) if len(tokens) == 2 else None  # noqa: PLR2004 - type, text
     if form is not None and tokens[1].kind is Kind.STRING:
-        time = text(piece, 1)
+        time = text(span, 1)
         return time if form.match(time) else ABSENT
     return _number(tokens)
 
 
-def _of_parameter(piece: Piece, parameter: Parameter) -> str | int | float | bool | Absent | None:
+def _of_parameter(span: Span, parameter: Parameter) -> str | int | float | bool | Absent | None:
     if parameter.is_list:
-        piece.fail("a list is not a single value", "write IN (:name), or give one value")
+        span.fail("a list is not a single value", "write IN (:name), or give one value")
     (value,) = parameter.values
     plain = value.text.lstrip("-")
     result: str | int | float | bool | Absent | None = value.text
@@ -126,18 +116,14 @@ def _of_digits(digits: str, sign: str) -> str | int | float:
     return number if str(number) == sign + digits else sign + digits
 
 
-def text(piece: Piece, index: int) -> str:
-    """Return the decoded value of a string token.
-
-    Raises:
-        SqlTextError: the string contains half of a surrogate pair.
-    """
-    token = piece.tokens[index]
+def text(span: Span, index: int) -> str:
+    """Return the decoded value of a string token."""
+    token = span.tokens[index]
     content = _ESCAPE.sub(_unescaped, token.raw[1:-1])
     try:
         return content.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        piece.fail(
+        span.fail(
             "this string contains an unpaired surrogate (half a character)",
             "write the character itself",
             token,

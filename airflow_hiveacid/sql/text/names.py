@@ -9,13 +9,10 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.table import TableRef
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +37,16 @@ class NamedTable:
         return (self.alias,) if self.alias is not None else (self.ref.name, self.full)
 
 
-def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable:
-    """Return the table whose name begins at a token.
-
-    Args:
-        piece: the statement.
-        database: the default database of table names; if None, all names must include a database.
-        begin: the index of the first token of the name.
-
-    Raises:
-        SqlTextError: there is no name, or it is not a valid table name.
-    """
-    tokens = piece.tokens
+def table_name(span: Span, database: str | None, begin: int = 0) -> NamedTable:
+    """Return the table whose name begins at a token; without `database`, names must include one."""
+    tokens = span.tokens
     parts: list[str] = []
     index = begin
     while True:
         name = tokens[index].name if index < len(tokens) else None
         if name is None:
             position = tokens[index] if index < len(tokens) else tokens[-1].end
-            piece.fail("the name of a table is missing", "write db.table", position)
+            span.fail("the name of a table is missing", "write db.table", position)
         parts.append(name)
         index += 1
         if index >= len(tokens) or tokens[index].word != ".":
@@ -68,31 +56,23 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
         parts.insert(0, database)
     if len(parts) != 2:  # noqa: PLR2004 - database and table
         remedy = "write db.table" if len(parts) == 1 else "write only db.table"
-        piece.fail(f"{'.'.join(parts)!r} is not the name of a table", remedy, tokens[begin])
+        span.fail(f"{'.'.join(parts)!r} is not the name of a table", remedy, tokens[begin])
     try:
         ref = TableRef(parts[0].lower(), parts[1].lower())
     except InvalidNameError as error:
-        piece.fail(str(error), "write db.table, with letters, digits and _", tokens[begin])
+        span.fail(str(error), "write db.table, with letters, digits and _", tokens[begin])
     return NamedTable(ref=ref, end=index)
 
 
-def with_alias(piece: Piece, table: NamedTable, *, stops: frozenset[str]) -> NamedTable:
-    """Return the table with its alias, if any; a word of `stops` is not an alias.
-
-    Raises:
-        SqlTextError: no name follows AS.
-    """
-    alias, end = alias_at(piece, table.end, stops=stops)
+def with_alias(span: Span, table: NamedTable, *, stops: frozenset[str]) -> NamedTable:
+    """Return the table with its alias, if any; a word of `stops` is not an alias."""
+    alias, end = alias_at(span, table.end, stops=stops)
     return NamedTable(ref=table.ref, alias=alias, end=end)
 
 
-def alias_at(piece: Piece, index: int, *, stops: frozenset[str]) -> tuple[str | None, int]:
-    """Return an alias (with or without AS) in lower case, and the index of the next token.
-
-    Raises:
-        SqlTextError: no name follows AS.
-    """
-    tokens = piece.tokens
+def alias_at(span: Span, index: int, *, stops: frozenset[str]) -> tuple[str | None, int]:
+    """Return an alias (with or without AS) in lower case, and the index of the next token."""
+    tokens = span.tokens
     has_as = index < len(tokens) and tokens[index].word == "AS"
     index += has_as
     if index < len(tokens) and tokens[index].word not in stops:
@@ -100,18 +80,14 @@ def alias_at(piece: Piece, index: int, *, stops: frozenset[str]) -> tuple[str | 
         if name is not None:
             return name.lower(), index + 1
     if has_as:
-        piece.fail("no name follows AS", "write the alias", tokens[index - 1])
+        span.fail("no name follows AS", "write the alias", tokens[index - 1])
     return None, index
 
 
-def column_list(piece: Piece) -> tuple[str, ...]:
-    """Return the names in a column list, in lower case; the piece includes the parentheses.
-
-    Raises:
-        SqlTextError: an entry is not a name, or a name occurs twice.
-    """
+def column_list(span: Span) -> tuple[str, ...]:
+    """Return the names in a column list, in lower case; the span includes the parentheses."""
     names: list[str] = []
-    for part in piece[1:-1].split(","):
+    for part in span[1:-1].split(","):
         name = part.tokens[0].name if len(part) == 1 else None
         if name is None:
             part.fail("this is not a column of the table", "write names separated by commas")

@@ -1,21 +1,18 @@
 """The supported kinds of node in sqlglot's trees; all other kinds are refused.
 
-The module inspects trees, but never converts a tree to SQL. For each kind of node, this module
-lists the supported keys. So an unsupported clause that sqlglot parses causes an error. The module
-never drops a clause silently.
+For each kind of node, this module lists the supported keys. So a clause that sqlglot parses causes
+an error if it is unsupported, and is never dropped silently. A tree is never converted to SQL.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from sqlglot import exp
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.sql.text.names import NamedTable
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.names import NamedTable
+from airflow_hiveacid.sql.text.text import Span
 
 _OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
     exp.Add, exp.And, exp.Between, exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor,
@@ -84,89 +81,72 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = {
 }
 
 
-def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
-    """Refuse an expression with unsupported parts, or with queries that are not allowed.
-
-    Raises:
-        SqlTextError: the tree has an unsupported part.
-    """
+def check_expression(span: Span, tree: exp.Expr, *, with_queries: bool) -> None:
+    """Refuse an expression with unsupported parts, or with queries that are not allowed."""
     for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if not isinstance(node, exp.Query):
             if not is_understood(node):
-                _refuse(piece, node)
+                _refuse(span, node)
             continue
-        token = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+        token = next((t for t in span.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
         if not with_queries:
-            piece.fail(
+            span.fail(
                 "a query within this expression is not supported",
                 "put it into a WHEN clause or the source of a MERGE, or write INSERT ... SELECT",
                 token,
             )
         if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):
-            piece.fail(
+            span.fail(
                 "WITH, ANY and ALL are not supported in a query within an expression",
                 "write IN (SELECT ...) or EXISTS (SELECT ...)",
                 token,
             )
-        check_query(piece, node)
+        check_query(span, node)
 
 
-def check_query(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a query with unsupported parts.
-
-    Raises:
-        SqlTextError: the tree has an unsupported part.
-    """
+def check_query(span: Span, tree: exp.Expr) -> None:
+    """Refuse a query with unsupported parts."""
     for node in tree.walk():
         keys = QUERY_KEYS.get(type(node))
         if keys is None and not is_understood(node):
-            _refuse(piece, node)
+            _refuse(span, node)
         if keys is not None:
-            check_keys(piece, node, keys)
+            check_keys(span, node, keys)
 
 
-def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
-    """Refuse a node that has a value for a key not in `known`.
-
-    Raises:
-        SqlTextError: the node has a value for an unknown key.
-    """
+def check_keys(span: Span, node: exp.Expr, known: Collection[str]) -> None:
+    """Refuse a node that has a value for a key not in `known`."""
     for key, value in node.args.items():
         if value and key not in known:
             inner = value[0] if isinstance(value, list) else value
             name = _name(inner) if isinstance(inner, exp.Expr) else key.strip("_").upper()
-            piece.fail(
+            span.fail(
                 f"{name} in {_name(node)} is not supported",
                 "write the statement without it",
-                position_of(piece, inner if isinstance(inner, exp.Expr) else node),
+                position_of(span, inner if isinstance(inner, exp.Expr) else node),
             )
 
 
-def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> None:
-    """Refuse a table that sqlglot and this package parse differently, or that has unknown keys.
-
-    Raises:
-        SqlTextError: sqlglot and this package parse the table differently, or its node has unknown
-            keys.
-    """
-    check_keys(piece, node, ("this", "db", "alias", *more))
+def check_table(span: Span, node: exp.Expr, table: NamedTable, *more: str) -> None:
+    """Refuse a table that sqlglot and this package parse differently, or that has unknown keys."""
+    check_keys(span, node, ("this", "db", "alias", *more))
     name, db = node.name.lower(), node.text("db").lower() or table.ref.db
     if (db, name, node.alias.lower()) != (table.ref.db, table.ref.name, table.alias or ""):
-        piece.fail(
+        span.fail(
             "it is not clear which table or alias this is",
             "write db.table AS alias",
-            position_of(piece, node),
+            position_of(span, node),
         )
 
 
-def position_of(piece: Piece, node: exp.Expr) -> int | None:
+def position_of(span: Span, node: exp.Expr) -> int | None:
     """Return the position of the first name in a node; None if the node has no name."""
     starts = [
         start
         for inner in node.walk()
         if isinstance(start := inner.meta.get("start"), int) and inner is not None
     ]
-    ours = {token.start for token in piece.tokens}
+    ours = {token.start for token in span.tokens}
     return min((start for start in starts if start in ours), default=None)
 
 
@@ -177,11 +157,11 @@ def is_understood(node: exp.Expr) -> bool:
     return isinstance(node, (*_OPERATIONS, *_PARTS, exp.Func))
 
 
-def _refuse(piece: Piece, node: exp.Expr) -> None:
-    piece.fail(
+def _refuse(span: Span, node: exp.Expr) -> None:
+    span.fail(
         f"{_name(node)} is not supported here",
         "write it another way, or use the operator for this kind of statement",
-        position_of(piece, node),
+        position_of(span, node),
     )
 
 

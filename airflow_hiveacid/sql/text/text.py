@@ -1,33 +1,29 @@
-"""The statements of a script as pieces: sequences of tokens that can be split, parsed and edited.
+"""The statements of a script as spans: sequences of tokens that can be split, parsed and edited.
 
-Input is a script. Output is a `Piece` for each statement. sqlglot parses the pieces. But the SQL
-that we return consists of the user's own tokens, without comments. We never generate SQL from
-sqlglot's tree, because its meaning could differ.
+Input is a script. Output is a `Span` for each statement. sqlglot parses the spans, but the SQL
+that we return consists of the user's own tokens, without comments: SQL generated from sqlglot's
+tree could differ in meaning.
 
 Example:
-    >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
-    >>> piece.text
+    >>> (span,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
+    >>> span.text
     "DELETE FROM db.t WHERE a = 'x'"
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
+from sqlglot import exp
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import ParseError
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.sql.text.tokens import Token, check_gaps, line_and_column, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from sqlglot import exp
-
-    from airflow_hiveacid.jobs.parameters import Parameter
 
 
 class _Quiet(Hive):
@@ -44,10 +40,10 @@ _TOO_DEEP: Final = "this is nested too deeply"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Span:
     """A sequence of tokens of statement `number`; `whole` is the SQL of the whole script.
 
-    `at` is the position for errors about an empty piece.
+    `at` is the position for errors about an empty span.
     """
 
     whole: str
@@ -58,14 +54,14 @@ class Piece:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def __getitem__(self, cut: slice) -> Piece:
+    def __getitem__(self, cut: slice) -> Span:
         tokens = self.tokens[cut]
         start, _, _ = cut.indices(len(self.tokens))
         if start < len(self.tokens):
             position = self.tokens[start].start
         else:
             position = self.tokens[-1].end if self.tokens else self.at
-        return Piece(self.whole, self.number, tokens, position)
+        return Span(self.whole, self.number, tokens, position)
 
     def word(self, index: int) -> str:
         """Return the word or symbol at an index, in upper case; empty for other tokens."""
@@ -73,7 +69,7 @@ class Piece:
 
     @property
     def text(self) -> str:
-        """The user's own SQL of the piece, without comments."""
+        """The user's own SQL of the span, without comments."""
         return self.written({})
 
     def written(self, changes: Mapping[int, str]) -> str:
@@ -96,21 +92,16 @@ class Piece:
         return line_and_column(self.whole, position)
 
     def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
-        """Refuse the statement with an error at a position.
-
-        Raises:
-            SqlTextError: always.
-        """
+        """Refuse the statement: raise a SqlTextError at a position."""
         line, column = self.line_and_column(at.start if isinstance(at, Token) else at)
         raise SqlTextError(
             statement=self.number, line=line, column=column, problem=problem, remedy=remedy
         )
 
     def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
-        """Yield the index and the token, for each token outside of parentheses and CASE.
+        """Yield index and token outside of parentheses and CASE.
 
-        The iteration stops at a word of `until`. The iteration also stops at an unmatched closing
-        parenthesis.
+        Stops at a word of `until`, and at an unmatched closing parenthesis.
         """
         nested, cases = 0, 0
         for index, token in enumerate(self.tokens):
@@ -128,9 +119,9 @@ class Piece:
         indexes = (i for i, token in self.outside() if token.word in words and i >= start)
         return next(indexes, None)
 
-    def split(self, word: str) -> tuple[Piece, ...]:
+    def split(self, word: str) -> tuple[Span, ...]:
         """Split at a word outside of parentheses and CASE, but not at the AND of BETWEEN."""
-        pieces, begin, betweens = [], 0, 0
+        spans, begin, betweens = [], 0, 0
         for index, token in self.outside():
             betweens += token.word == "BETWEEN"
             if token.word != word:
@@ -138,9 +129,9 @@ class Piece:
             if word == "AND" and betweens:
                 betweens -= 1
                 continue
-            pieces.append(self[begin:index])
+            spans.append(self[begin:index])
             begin = index + 1
-        return (*pieces, self[begin:])
+        return (*spans, self[begin:])
 
     def closing(self, index: int) -> int:
         """Return the index of the token that closes the parenthesis at an index."""
@@ -151,21 +142,17 @@ class Piece:
             nested -= self.tokens[end].word in _OPENING.values()
         return end
 
-    def unwrapped(self) -> Piece:
-        """Return the piece without parentheses around the whole piece."""
-        piece = self
-        while len(piece) > 1 and piece.tokens[0].word == "(":
-            if piece.closing(0) != len(piece) - 1:
+    def unwrapped(self) -> Span:
+        """Return the span without parentheses around the whole span."""
+        span = self
+        while len(span) > 1 and span.tokens[0].word == "(":
+            if span.closing(0) != len(span) - 1:
                 break
-            piece = piece[1:-1]
-        return piece
+            span = span[1:-1]
+        return span
 
     def parsed(self, into: type[exp.Expr] | None = None) -> exp.Expr:
-        """Return the tree that sqlglot parses from the piece.
-
-        Raises:
-            SqlTextError: sqlglot does not accept the piece as SQL in Hive's dialect.
-        """
+        """Return the tree that sqlglot parses from the span in Hive's dialect, or refuse it."""
         tokens = [part for token in self.tokens for part in token.parts]
         if not tokens:
             self.fail("the statement is incomplete here", "complete the statement")
@@ -204,51 +191,44 @@ class Piece:
 
 def statements_of(
     script: str, parameters: Mapping[str, Parameter] | None = None
-) -> tuple[Piece, ...]:
-    """Return the statements of a script, split at semicolons, without empty statements.
-
-    `parameters` contains the values of the markers.
-
-    Raises:
-        SqlTextError: the script cannot be split into tokens, or is ambiguous.
-    """
+) -> tuple[Span, ...]:
+    """Return the statements of a script, split at semicolons, without empty statements."""
     tokens = tokens_of(script, parameters)
-    statements: list[Piece] = []
+    statements: list[Span] = []
     begin = 0
     for end in [*(i for i, t in enumerate(tokens) if t.word == ";"), len(tokens)]:
         if end > begin:
             part = tokens[begin:end]
-            statements.append(Piece(script, len(statements) + 1, part, part[0].start))
+            statements.append(Span(script, len(statements) + 1, part, part[0].start))
         begin = end + 1
     check_gaps(script, tokens)
-    for piece in statements:
-        _check_balance(piece)
+    for span in statements:
+        _check_balance(span)
     if not statements:
-        nowhere = Piece(script, 1, (), 0)
+        nowhere = Span(script, 1, (), 0)
         nowhere.fail("there is no statement", "write one, such as DELETE FROM db.t WHERE id = 1")
     return tuple(statements)
 
 
-def _check_balance(piece: Piece) -> None:
+def _check_balance(span: Span) -> None:
     expected: list[tuple[str, Token]] = []
-    for token in piece.tokens:
+    for token in span.tokens:
         if token.word in _OPENING:
             expected.append((_OPENING[token.word], token))
             if len(expected) > _DEEPEST:
-                piece.fail(_TOO_DEEP, "split it into smaller parts", token)
+                span.fail(_TOO_DEEP, "split it into smaller parts", token)
         elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
-            piece.fail(
+            span.fail(
                 f"{token.raw} closes a parenthesis or bracket that is not open", "remove it", token
             )
     if expected:
-        piece.fail(f"{expected[-1][1].raw} is not closed", "close it", expected[-1][1])
+        span.fail(f"{expected[-1][1].raw} is not closed", "close it", expected[-1][1])
 
 
-def _position(piece: Piece, text: object, line: object, column: object) -> int | None:
-    """Return the position of the token at the line and end column of an error from sqlglot."""
+def _position(span: Span, text: object, line: object, column: object) -> int | None:
     if not isinstance(line, int) or not isinstance(column, int):
         return None
-    for token in piece.tokens:
+    for token in span.tokens:
         part = token.parts[0]
         if (part.line, part.col) == (line, column) and (text is None or token.raw == text):
             return token.start

@@ -1,8 +1,7 @@
 """The tokens of a script with their positions, and checks of the characters in between.
 
-Input is a script. Output is the script's tokens, with the user's own characters. This module
-refuses SQL that Hive, sqlglot and Spark parse differently: hints, nested comments, variables
-(`${x}`) and doubled quotes.
+Input is a script. Output is its tokens, with the user's own characters. SQL that Hive, sqlglot and
+Spark parse differently is refused: hints, nested comments, variables (`${x}`), doubled quotes.
 
 Example:
     >>> [token.raw for token in tokens_of("DELETE FROM t -- all of it")]
@@ -13,9 +12,10 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import SqlglotError
@@ -23,11 +23,7 @@ from sqlglot.tokenizer_core import Token as SqlglotToken
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.parameters import Parameter
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
 _LEXEME: Final = re.compile(
@@ -44,10 +40,7 @@ _OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
 
 
 class _Words(Hive):
-    """Hive's dialect without sqlglot's commands, such as SHOW.
-
-    sqlglot turns all arguments of a command into one token.
-    """
+    """Hive's dialect without sqlglot's commands, such as SHOW: their arguments are one token."""
 
     class Tokenizer(Hive.Tokenizer):
         """Hive's tokenizer without sqlglot's commands."""
@@ -68,10 +61,7 @@ class Kind(enum.Enum):
 
 @dataclass(slots=True)
 class AsOf:
-    """The version (`VersionSpec.text`) of an AS OF clause after a table's name.
-
-    The code that reads the version sets `is_read`.
-    """
+    """The version (`VersionSpec.text`) of an AS OF clause; `is_read` once code has read it."""
 
     version: str
     is_read: bool = False
@@ -79,13 +69,10 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token.
+    """One token; `word` is the upper-case text of a word or symbol, empty for any other token.
 
-    `word` is the upper-case text of a word or symbol. `word` is empty for any other token.
-
-    `parts` are sqlglot's tokens for this token; for example, a number with a suffix has two.
-    `as_of` is the AS OF clause after a table's name, stored in the last token of the name.
-    `parameter` is the parameter of a marker such as `:day`.
+    `parts` are sqlglot's tokens for it: a number with a suffix has two. `as_of` is the AS OF clause
+    after a table's name, in the last token of the name. `parameter` is that of a marker (`:day`).
     """
 
     kind: Kind
@@ -115,12 +102,7 @@ def line_and_column(script: str, position: int) -> tuple[int, int]:
 
 
 def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) -> tuple[Token, ...]:
-    """Return the tokens of a script, with the values of its markers.
-
-    Raises:
-        SqlTextError: the script cannot be split into tokens, is too long, contains variables, or
-            has a marker without a value in `parameters`.
-    """
+    """Return the tokens of a script, with the values of its markers."""
     if len(script) > _MOST_CHARACTERS:
         _refuse(
             script,
@@ -151,9 +133,6 @@ def _with_parameters(
     """Yield the tokens, and join the colon and name of each marker into one token.
 
     A colon in a type, or directly after a name, value or bracket, does not begin a marker.
-
-    Raises:
-        SqlTextError: a marker has no parameter.
     """
     index, depth = 0, 0
     while index < len(tokens):
@@ -223,13 +202,9 @@ def _kind(token: SqlglotToken, text: str) -> Kind:
 
 
 def check_gaps(script: str, tokens: Sequence[Token]) -> None:
-    """Refuse everything between tokens except blanks and comments.
+    """Refuse what is between tokens, except blanks and comments, and adjacent strings without one.
 
     Hints, nested comments and unclosed comments are also refused.
-
-    Raises:
-        SqlTextError: the script contains text that is not allowed between tokens, or two adjacent
-            strings without a blank.
     """
     for token in tokens:
         if token.word.startswith("/*"):
@@ -287,7 +262,6 @@ def _error(script: str, offset: int, problem: str, remedy: str) -> SqlTextError:
 
 
 def _unclosed(script: str) -> int:
-    """Return the position of a quote or comment that is not closed."""
     offset = 0
     while (lexeme := _LEXEME.match(script, offset)) is not None:
         offset = lexeme.end()

@@ -6,20 +6,17 @@ name for a table remains as an alias.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.text.names import table_name
 from airflow_hiveacid.sql.text.nodes import position_of
-from airflow_hiveacid.sql.text.text import Piece
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Token
 
 _VIEW: Final = "__hiveacid_{}"
 _SHARED: Final = "__hiveacid_shared_{}"
@@ -38,11 +35,10 @@ class _Run:
 class Views:
     """The views of one statement, numbered in order of appearance. The object is mutable.
 
-    `database` is the default database of table names. If `database` is None, all names must include
-    a database. `of_many` is true if several queries of the statement read the views. `shared` maps
-    views to queries that several parts of the statement use. `before` is the number of views that
-    the statement already has. `reads_past` is true if the statement may read earlier versions of
-    tables.
+    `database` is the default database of table names; without one, names must include it. `of_many`
+    is true if several queries of the statement read the views. `shared` maps views to queries that
+    several parts of the statement use. `before` counts the views that the statement already has.
+    `reads_past` is true if the statement may read earlier versions of tables.
     """
 
     database: str | None
@@ -91,52 +87,47 @@ class Views:
         """Return True if the character at a position is replaced."""
         return any(run.begin <= position < run.end for run in self._runs)
 
-    def written(self, piece: Piece, changes: Mapping[int, str]) -> str:
-        """Return a piece's SQL with the given changes and the replacements of `put`."""
+    def written(self, span: Span, changes: Mapping[int, str]) -> str:
+        """Return a span's SQL with the given changes and the replacements of `put`."""
         texts = dict(changes)
         tokens = []
-        for token in piece.tokens:
+        for token in span.tokens:
             run = next((r for r in self._runs if r.begin <= token.start < r.end), None)
             if run is not None and (token.start > run.begin or not run.text):
                 continue
             if run is not None:
                 texts[token.start] = run.text
             tokens.append(token)
-        return Piece(piece.whole, piece.number, tuple(tokens), piece.at).written(texts)
+        return Span(span.whole, span.number, tuple(tokens), span.at).written(texts)
 
 
-def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
-    """Return the replacements of the table names, as a dict with their start positions as keys.
-
-    Raises:
-        SqlTextError: a name is not a valid table name.
-    """
-    index_of = {token.start: index for index, token in enumerate(piece.tokens)}
+def table_changes(span: Span, tree: exp.Expr, views: Views) -> dict[int, str]:
+    """Return the replacements of the table names, as a dict with their start positions as keys."""
+    index_of = {token.start: index for index, token in enumerate(span.tokens)}
     changes: dict[int, str] = {}
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier):
-            piece.fail(
+            span.fail(
                 "functions that return a table are not supported",
                 "select from a table",
-                position_of(piece, node),
+                position_of(span, node),
             )
-        cte = None if node.args.get("db") else _cte_of(piece, node)
+        cte = None if node.args.get("db") else _cte_of(span, node)
         if cte is not None:
             _of_cte(node, cte, views, changes)
             continue
         first = node.args.get("catalog") or node.args.get("db") or node.this
         begin = index_of[first.meta["start"]]
-        table = table_name(piece, views.database, begin)
+        table = table_name(span, views.database, begin)
         alias = "" if node.args.get("alias") else f" AS `{table.ref.name}`"
         for index in range(begin, table.end):
-            changes[piece.tokens[index].start] = ""
-        last = piece.tokens[table.end - 1]
+            changes[span.tokens[index].start] = ""
+        last = span.tokens[table.end - 1]
         changes[last.start] = f"`{views.of(table.full, _version(last, views))}`{alias}"
     return changes
 
 
 def _version(last: Token, views: Views) -> str:
-    """Return the version in the AS OF clause after a table's name; empty without a clause."""
     if last.as_of is None or not views.reads_past:
         return ""
     last.as_of.is_read = True
@@ -151,17 +142,16 @@ def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str
         changes[table.this.meta["start"]] = f"`{view}`{alias}"
 
 
-def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
+def _cte_of(span: Span, table: exp.Table) -> exp.CTE | None:
     """Return the WITH query to which an unqualified table name refers, or None.
 
-    Raises:
-        SqlTextError: the name refers to the WITH query that contains it, or to a later WITH query.
+    Its own query, and a later one, are refused.
     """
     name = table.name.lower()
     node: exp.Expr | None = table
     while node is not None:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
-            piece.fail(
+            span.fail(
                 f"{table.name!r} refers to itself",
                 "if you mean a table of that name, write db.table",
             )
@@ -171,11 +161,11 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
         if match is not None and _is_before(match, table, ctes):
             return match
         if match is not None:
-            piece.fail(
+            span.fail(
                 f"{table.name!r} names a later WITH query: Hive reads that query, but Spark reads a"
                 " table",
                 "put that query first or, if you mean a table of that name, write db.table",
-                position_of(piece, table),
+                position_of(span, table),
             )
         node = node.parent
     return None

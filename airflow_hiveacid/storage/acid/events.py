@@ -1,7 +1,7 @@
 """Create and check ACID events; each event inserts or deletes one row.
 
-Input is rows or row identities. Output is record batches with the ACID schema. The module refuses
-batches that an ACID file must not contain. This module must not read or write files.
+The module refuses batches that an ACID file must not contain. This module must not read or write
+files.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})
@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.row_schema import (
     BUCKET_PROPERTY,
@@ -36,11 +37,6 @@ from airflow_hiveacid.storage.acid.row_schema import (
     root_schema,
 )
 from airflow_hiveacid.storage.values.column_types import row_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import Column
 
 
 def insert_events(
@@ -74,16 +70,8 @@ def delete_events(
 ) -> pa.RecordBatch:
     """Return a delete event with current write ID `write_id` for each of these identities.
 
-    Args:
-        identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
-            order of this batch; a file needs ascending identities.
-        write_id: The deleting transaction's write ID.
-        columns: The table's columns. These columns determine the type of the column `row`, whose
-            values are NULL.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
+    `identity` has `IDENTITY_COLUMNS`; the events keep its order, and a file needs ascending
+    identities. The column `row` has the type of `columns`, and its values are NULL.
     """
     row = row_type(columns)
     count = identity.num_rows
@@ -123,11 +111,7 @@ class EventCheck:
         self._last: Key | None = None
 
     def check(self, events: pa.RecordBatch) -> None:
-        """Check the next batch of the file; the batch must not be empty.
-
-        Raises:
-            CorruptFileError: the file would be invalid; the message gives the reason.
-        """
+        """Check the next batch of the file; the batch must not be empty."""
         for name in IDENTITY_SCHEMA.names:
             if events.column(name).null_count:
                 raise self._refused(f"column {name} holds NULL")

@@ -2,20 +2,17 @@
 
 A row's identity is (original write ID, bucket property, row ID). The three are compared as signed
 integers in this order (Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
-identity. Input is Arrow batches that contain these three columns under their ORC names. Output is
-NumPy views of these columns. This module must not read or write files.
+identity. This module must not read or write files.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID, IDENTITY_COLUMNS

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid.identity import (
     LONG_MIN,
     Key,
@@ -25,9 +26,6 @@ from airflow_hiveacid.storage.acid.identity import (
     least_key,
 )
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 Batches = Iterator[pa.RecordBatch]
 _NO_BOUND: Final = least_key(LONG_MIN)
@@ -98,11 +96,9 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
     stream has rows in a range, the merge does not sort these rows. A short stream fits into one
     batch. So even a large number of short streams is sorted only once.
 
-    Args:
-        streams: the inputs, each sorted ascending by identity.
-        lower_bounds: for each stream, a key that is not greater than any row of the stream. A
-            stream is opened only when the merge reaches its lower bound. So files with disjoint
-            ranges are read one after another.
+    `streams` are sorted ascending by identity. `lower_bounds` has, for each stream, a key that is
+    not greater than any of its rows. A stream is opened only when the merge reaches its bound. So
+    files with disjoint ranges are read one after another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
     waiting = sorted(zip(bounds, streams, strict=True), key=lambda pair: pair[0])

@@ -1,7 +1,6 @@
 """The six root columns of an ACID file: names, types, ORC column IDs, and row identity.
 
-Input is columns with Hive types. Output is Arrow schemas and the ORC column ID of every nested
-type. This module must not read or write files.
+This module must not read or write files.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -12,21 +11,18 @@ Example:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import TypeMismatchError
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import TypeKind
 from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type, row_type, types_from
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
-    from airflow_hiveacid.format.table import Column
 
 OPERATION: Final = "operation"
 ORIGINAL_WRITE_ID: Final = "originalTransaction"
@@ -96,12 +92,7 @@ class RecordIdentifier(NamedTuple):
 
 
 def acid_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return the six root columns of every ACID file, with names and types as Hive writes them.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the six root columns of every ACID file, with names and types as Hive writes them."""
     return root_schema(row_type(columns))
 
 
@@ -111,11 +102,7 @@ def root_schema(row: pa.StructType) -> pa.Schema:
 
 
 def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
-    """Return the types of all columns with their ORC column IDs, counted depth first from 7.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-    """
+    """Return the types of all columns with their ORC column IDs, counted depth first from 7."""
     return types_from(columns, ROW_COLUMN_ID + 1)
 
 
@@ -125,11 +112,6 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
     Names and types must equal those of `row_type`. Nullability is ignored. A timestamp may have any
     unit, or be a `PAIR_TYPE`. Microseconds cover more years than nanoseconds (9999-12-31 often
     means "never"). ORC stores seconds and nanoseconds separately.
-
-    Raises:
-        TypeMismatchError: a column's name or type differs.
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

@@ -1,10 +1,8 @@
 """Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
-The module takes Arrow arrays of the CLUSTERED BY columns and their Hive types. Readers skip files
-by bucket, so they would not find a row in the wrong bucket. So the module refuses types for which
-it cannot compute Hive's hash. The module must not depend on files or tables. The rules are those of
-Hive's ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo
-2**32.
+Readers skip files by bucket, so they would not find a row in the wrong bucket. So the module
+refuses types for which it cannot compute Hive's hash. The rules are those of Hive's
+ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo 2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -15,7 +13,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -44,10 +44,6 @@ from airflow_hiveacid.storage.hashing.murmur3 import murmur3_bytes, murmur3_word
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.timestamps import seconds_and_nanos
 
-if TYPE_CHECKING:
-    import decimal
-    from collections.abc import Callable, Mapping, Sequence
-
 Hashes = npt.NDArray[np.uint32]
 """One 32-bit hash per row; it is unsigned, so that numpy wraps around silently."""
 
@@ -63,15 +59,8 @@ def bucket_ids(
 ) -> pa.Int32Array:
     """Return the bucket of each row.
 
-    Args:
-        arrays: One or more bucket columns of equal length, in the order of CLUSTERED BY.
-        types: The types of these columns.
-        num_buckets: The table's number of buckets, at least 1.
-        version: The table property `bucketing_version`: 1 or 2.
-
-    Raises:
-        UnsupportedTableError: Hive's hash of a type cannot be computed, or the version is not 1 or
-            2.
+    `arrays` are one or more columns of equal length, in the order of CLUSTERED BY. `num_buckets` is
+    at least 1. `version` is the table property `bucketing_version`: 1 or 2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).
@@ -79,11 +68,7 @@ def bucket_ids(
 
 
 def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
-    """Return Hive's hash of each row over these columns, before the modulo by the bucket count.
-
-    Raises:
-        UnsupportedTableError: see `bucket_ids`.
-    """
+    """Return Hive's hash of each row over these columns, before the modulo by the bucket count."""
     for type_ in types:
         check_hashable(type_, version)
     total: Hashes = np.zeros(len(arrays[0]), np.uint32)
@@ -93,11 +78,7 @@ def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: i
 
 
 def check_hashable(hive_type: HiveType, version: int) -> None:
-    """Check that Hive's hash can be computed for a column of this type.
-
-    Raises:
-        UnsupportedTableError: Hive's hash cannot be computed; the message gives the reason.
-    """
+    """Check that Hive's hash can be computed for a column of this type."""
     if version not in (OLD, MURMUR):
         raise _unsupported(hive_type, f"bucketing version {version} is not known")
     if isinstance(hive_type, UnionType):
@@ -118,7 +99,6 @@ _UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
 
 
 def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
-    """Return the types inside a nested type, each with the version of its hash."""
     match hive_type:
         case ArrayType(element=element):
             return [(element, version)]

@@ -1,14 +1,9 @@
-"""Java's and Hive's hash codes and binary forms of decimals, timestamps and integers.
-
-The module takes and returns plain Python values. The module must not depend on arrays.
-"""
+"""Java's and Hive's hash codes and binary forms of decimals, timestamps and integers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import decimal
+import decimal
+from typing import Final
 
 _WORD_BITS: Final = 32
 _WORD_MASK: Final = 0xFFFFFFFF

@@ -1,9 +1,7 @@
 """Hive's variant of 32-bit Murmur3, computed over many values at once.
 
-The module takes the bytes or 32-bit words of many values. The module returns one hash for each
-value. Hive's variant sign-extends the one to three bytes after the last whole word
-(Murmur3.hash32). So common libraries compute different hashes for text that is not ASCII. The
-module must not depend on the meaning of the bytes.
+Hive's variant sign-extends the one to three bytes after the last whole word (Murmur3.hash32). So
+common libraries compute different hashes for text that is not ASCII.
 
 Example:
     >>> data = np.frombuffer("é".encode(), np.uint8)
@@ -13,13 +11,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Words = npt.NDArray[np.uint32]
 

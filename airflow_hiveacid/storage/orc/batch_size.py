@@ -1,21 +1,16 @@
 """Compute how many rows a batch may have without exceeding a size limit.
 
-Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The module takes a tail and the columns to
-read. From statistics of text and list lengths, it computes the number of rows per batch. This
-module must not read rows.
+Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The number of rows per batch follows from
+statistics of text and list lengths. This module must not read rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from airflow_hiveacid.storage.orc.footer import TypeKind
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.statistics import length_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """The target limit of a batch's size, as estimated from the statistics."""
@@ -37,7 +32,7 @@ def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
     A few stripes may contain most of the long values. So the stripe with the most bytes per row is
     also measured.
     """
-    columns = list(_below(tail, column_ids))
+    columns = list(tail.below(column_ids))
     heaviest = max(
         (number for number, stripe in enumerate(tail.stripes) if stripe.rows),
         key=lambda number: tail.stripes[number].data_length / tail.stripes[number].rows,
@@ -62,12 +57,6 @@ def _fitting(
     if None in sizes:
         size = max(size, _EXPANSION * sum(tail.stripes[number].data_length for number in stripes))
     return max(_FEWEST_ROWS, BATCH_BYTES * rows // max(size, 1))
-
-
-def _below(tail: OrcTail, column_ids: Sequence[int]) -> Iterator[int]:
-    for column_id in column_ids:
-        yield column_id
-        yield from _below(tail, tail.types[column_id].children)
 
 
 def _bytes_of(tail: OrcTail, column_id: int, stripe: int | None, count: int) -> int | None:

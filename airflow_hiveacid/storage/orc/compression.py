@@ -1,8 +1,7 @@
 """Compress and expand sections of an ORC file, in chunks with a three-byte header each.
 
-The module takes and returns the bytes of whole sections (metadata, footer, stripe footer). A
-chunk's header holds the chunk's length and a flag. The flag is set if the chunk is stored
-uncompressed, because compression did not help. The module must not depend on a section's content.
+A chunk's header holds the chunk's length and a flag. The flag is set if the chunk is stored
+uncompressed, because compression did not help.
 
 Example:
     >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
@@ -14,14 +13,12 @@ from __future__ import annotations
 
 import enum
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
@@ -74,17 +71,11 @@ def decompress(
 ) -> bytes:
     """Expand one section.
 
-    Args:
-        data: The whole section.
-        kind: A `Compression`, or a number that only later ORC releases define.
-        block_bytes: The largest size of an expanded chunk. Without this limit, a few bytes could
-            expand to gigabytes.
-        path: The file, for messages.
-        small_bytes: The size to which every section may expand. A larger section is refused if its
-            expanded size exceeds `_MOST_EXPANSION` times its stored size.
+    `kind` may be a number that only later ORC releases define. `block_bytes` is the largest size of
+    an expanded chunk; without this limit, a few bytes could expand to gigabytes. Every section may
+    expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size.
 
     Raises:
-        CorruptFileError: the section is damaged, or exceeds the size of any real section.
         UnsupportedFileError: the compression is LZO or an unknown method.
     """
     if kind == Compression.NONE:
@@ -115,11 +106,7 @@ def decompress(
 
 
 def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = "") -> bytes:
-    """Compress one section in chunks of at most `block_bytes` uncompressed bytes.
-
-    Raises:
-        UnsupportedFileError: this module cannot write this method.
-    """
+    """Compress one section in chunks of at most `block_bytes` uncompressed bytes."""
     if kind == Compression.NONE:
         return data
     shrink = _SHRINK.get(kind)

@@ -34,12 +34,11 @@ DICTIONARY_THRESHOLD: Final = 0.8
 class WriterOptions:
     """The layout of an ORC file.
 
-    Attributes:
-        compression: `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
-            `zstd`.
-        stripe_size_bytes: Compressed size of a full stripe. An encoder holds one stripe in memory.
-        compression_block_bytes: Largest uncompressed size of a chunk, a multiple of 64 KiB.
-        row_index_stride: Rows per entry of the row index; with 0, no index is written.
+    `compression` is `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
+    `zstd`. `stripe_size_bytes` is the compressed size of a full stripe; an encoder holds one stripe
+    in memory. `compression_block_bytes` is the largest uncompressed size of a chunk, a multiple of
+    64 KiB. `row_index_stride` is the number of rows per entry of the row index; with 0, no index is
+    written.
     """
 
     compression: str = "zlib"

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.types import MAX_PRECISION, TIMESTAMP_LOCAL
 from airflow_hiveacid.storage.orc.compression import DEFAULT_BLOCK_BYTES, Compression
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 MAGIC: Final = b"ORC"
 DEFAULT_SCALE: Final = 10
@@ -234,6 +232,12 @@ class OrcTail:
                 return None
             column_id = self.types[column_id].by_name.get(name)
         return column_id
+
+    def below(self, column_ids: Iterable[int]) -> Iterator[int]:
+        """Yield the IDs of these columns and of all columns inside them."""
+        for column_id in column_ids:
+            yield column_id
+            yield from self.below(self.types[column_id].children)
 
     def statistics(self, column_id: int, stripe: int | None = None) -> pb.ColumnStatistics | None:
         """Return a column's statistics for the file or one stripe (0-based); None if absent."""

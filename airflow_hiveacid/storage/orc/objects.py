@@ -1,8 +1,7 @@
 """Count the objects that a parser would create for a section of a tail, without parsing it.
 
 An empty message takes two bytes in a section and two hundred bytes in memory. A section of empty
-messages shrinks a thousandfold if it is compressed. The module takes the expanded section, and
-counts up to a limit. The module must not create any of the objects.
+messages shrinks a thousandfold if it is compressed. Counting creates none of the objects.
 
 Example:
     >>> from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -12,13 +11,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _FIXED: Final = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}

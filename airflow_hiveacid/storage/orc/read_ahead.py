@@ -3,25 +3,21 @@
 Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
 costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
 `ReadAhead` takes an open file, its tail and column IDs. `splice` reads a `ReadAhead` like a file.
-The module must not depend on the meaning of columns. If a stripe's footer is invalid, nothing is
-read ahead, and the decoder reports the fault.
+If a stripe's footer is invalid, nothing is read ahead, and the decoder reports the fault.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 from airflow_hiveacid.storage.orc.splice import parse_stripe_footer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 
 HELD_BYTES: Final = 32 << 20
 """The approximate limit of the bytes held from one stripe; a batch may take as many bytes."""

@@ -1,8 +1,6 @@
 """Encode constant or evenly increasing integer columns as streams of an ORC stripe.
 
-The module takes a first value, a step and a number of rows. The module returns the bytes of the
-data stream and the row index. No encoder is needed, because the data are runs with a fixed delta
-(RLE version 2). The module must not depend on the column's meaning.
+No encoder is needed, because the data are runs with a fixed delta (RLE version 2).
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)
@@ -12,14 +10,12 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.storage.orc.compression import Compression, compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The header of a run with a fixed delta: 2 bits kind, 5 bits width (0), 9 bits length - 1.
 _FIXED_DELTA: Final = 0b11 << 14

@@ -1,34 +1,29 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-The module takes an open file and a list of pieces. A piece is a range of this file, or new bytes.
-The module returns a file object that consists of the pieces. The module also builds pieces that
-replace the time zone in stripe footers, or the seconds of timestamps with 0. The module must not
-depend on the meaning of columns.
+A piece is a range of the original file, or new bytes. The module also builds pieces that replace
+the time zone in stripe footers, or the seconds of timestamps with 0.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
-import io
 import itertools
 import time
 import weakref
 from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.stores.open_files import FileReader
 
 # A file up to this size is read at once, because a Python callback per stream takes longer.
 _WHOLE_BYTES: Final = 256 * 1024
@@ -89,10 +84,8 @@ def splice(
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
-    Args:
-        source: the file.
-        pieces: the file's ranges and new bytes, in order.
-        ahead: a second reader of the same file, to use if the pieces are large.
+    `pieces` are in order. `ahead` is a second reader of the same file, to use if the pieces are
+    large.
 
     Raises:
         EOFError: the source is too short for the pieces. If the pieces are large, this error is
@@ -135,38 +128,20 @@ def _content(source: OpenedFile, piece: Content) -> bytes:
     return content
 
 
-class _SplicedFile(io.RawIOBase):
-    """A file that consists of pieces. The object is mutable, because it has a position."""
+class _SplicedFile(FileReader):
+    """A file that consists of pieces."""
 
     def __init__(
         self, source: OpenedFile, pieces: Sequence[Content], lengths: Sequence[int]
     ) -> None:
-        super().__init__()
+        self._ends = list(itertools.accumulate(lengths))
+        super().__init__(self._ends[-1])
         _shown.add(self)
         self._source = source
         self._pieces = pieces
-        self._ends = list(itertools.accumulate(lengths))
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._ends[-1]}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int = -1, /) -> bytes:
-        stop = self._ends[-1] if size < 0 else min(self._at + size, self._ends[-1])
-        content = b"".join(self._parts(stop))
-        self._at += len(content)
-        return content
+    def _take(self, wanted: int, left: int) -> bytes:  # noqa: ARG002 - it reads nothing ahead
+        return b"".join(self._parts(self._at + wanted))
 
     def _parts(self, stop: int) -> Iterator[bytes]:
         position = self._at
@@ -188,22 +163,13 @@ def _cut(piece: Content, start: int, stop: int) -> Content:
 
 
 def stripe_footer(source: OpenedFile, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
-    """Read the footer of one stripe.
-
-    Raises:
-        CorruptFileError: the footer is damaged.
-    """
+    """Read the footer of one stripe."""
     start = stripe.offset + stripe.index_length + stripe.data_length
     return parse_stripe_footer(tail, source.read_at(stripe.footer_length, start))
 
 
 def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
-    """Return the footer of a stripe from its bytes.
-
-    Raises:
-        CorruptFileError: the footer is damaged.
-        UnsupportedFileError: the compression of the file is unknown.
-    """
+    """Return the footer of a stripe from its bytes."""
     plain = decompress(
         section, tail.postscript.compression, tail.compression_block_bytes, path=tail.path
     )
@@ -227,18 +193,9 @@ def in_utc(
     has no timestamps. Seconds and nanoseconds of timestamps are separate streams; zeros replace the
     stream of seconds. In ORC, 0 seconds means 2015-01-01.
 
-    Args:
-        source: the open file.
-        tail: the file's tail, with only the wanted stripes.
-        zeroed: the IDs of the timestamp columns whose seconds are replaced.
-        values: a function that takes a stripe number and a column ID, and returns the maximum
-            number of values.
-
-    Returns:
-        The pieces of the new file without its tail, and the new footer.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
+    `tail` has only the wanted stripes. `zeroed` are the timestamp columns whose seconds are
+    replaced. `values` takes a stripe number and a column ID, and returns the maximum number of
+    values. The result is the pieces of the new file without its tail, and the new footer.
     """
     pieces: list[Content] = [_HEADER]
     footer = pb.Footer()

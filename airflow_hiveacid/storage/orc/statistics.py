@@ -1,10 +1,9 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-The module takes and returns protobuf messages. The module merges the statistics of several parts
-into statistics of all rows. If typed statistics are incomplete in one part, the result omits these
-statistics. A reader that finds typed statistics without a minimum assumes that the column is all
-NULL. The reader then skips the rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module
-must not depend on files.
+The module merges the statistics of several parts into statistics of all rows. If typed statistics
+are incomplete in one part, the result omits these statistics. A reader that finds typed statistics
+without a minimum assumes that the column is all NULL. The reader then skips the rows (ORC's
+RecordReaderImpl.evaluatePredicateRange).
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))
@@ -18,12 +17,10 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 LONGEST_BOUND_BYTES: Final = 1024
 """The longest string in a footer (ORC's StringStatisticsImpl.MAX_BYTES_RECORDED)."""
@@ -238,25 +235,29 @@ def _sum(parts: Sequence[_Typed], field: str, representable: range) -> int | Non
     return total if _have(parts, field) and total in representable else None
 
 
-def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
+def _bounds(parts: Sequence[_Typed]) -> dict[str, Any] | None:
+    """Return the least minimum and the greatest maximum; None if a part lacks one."""
     if not _have(parts, "minimum", "maximum"):
         return None
-    return pb.IntegerStatistics(
-        minimum=min(part.minimum for part in parts),
-        maximum=max(part.maximum for part in parts),
-        sum=_sum(parts, "sum", _LONG),
-    )
+    return {
+        "minimum": min(part.minimum for part in parts),
+        "maximum": max(part.maximum for part in parts),
+    }
+
+
+def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
+    bounds = _bounds(parts)
+    return None if bounds is None else pb.IntegerStatistics(**bounds, sum=_sum(parts, "sum", _LONG))
 
 
 def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
     # If the sum is NaN, readers ignore the bounds (RecordReaderImpl.evaluatePredicateProto). A
     # missing sum could hide a NaN, so every part must have a sum.
-    if not _have(parts, "minimum", "maximum", "sum"):
-        return None
-    return pb.DoubleStatistics(
-        minimum=min(part.minimum for part in parts),
-        maximum=max(part.maximum for part in parts),
-        sum=_float_sum([part.sum for part in parts]),
+    bounds = _bounds(parts) if _have(parts, "sum") else None
+    return (
+        None
+        if bounds is None
+        else pb.DoubleStatistics(**bounds, sum=_float_sum([part.sum for part in parts]))
     )
 
 
@@ -268,13 +269,8 @@ def _float_sum(values: Sequence[float]) -> float:
 
 
 def _merge_strings(parts: Sequence[_Typed]) -> pb.StringStatistics | None:
-    if not _have(parts, "minimum", "maximum"):
-        return None
-    return pb.StringStatistics(
-        minimum=min(part.minimum for part in parts),
-        maximum=max(part.maximum for part in parts),
-        sum=_sum(parts, "sum", _LONG),
-    )
+    bounds = _bounds(parts)
+    return None if bounds is None else pb.StringStatistics(**bounds, sum=_sum(parts, "sum", _LONG))
 
 
 def _merge_booleans(parts: Sequence[_Typed]) -> pb.BooleanStatistics | None:
@@ -301,11 +297,8 @@ def _decimal_sum(values: Sequence[str]) -> str | None:
 
 
 def _merge_dates(parts: Sequence[_Typed]) -> pb.DateStatistics | None:
-    if not _have(parts, "minimum", "maximum"):
-        return None
-    return pb.DateStatistics(
-        minimum=min(part.minimum for part in parts), maximum=max(part.maximum for part in parts)
-    )
+    bounds = _bounds(parts)
+    return None if bounds is None else pb.DateStatistics(**bounds)
 
 
 def _merge_binaries(parts: Sequence[_Typed]) -> pb.BinaryStatistics:

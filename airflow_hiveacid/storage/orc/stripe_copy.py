@@ -1,31 +1,25 @@
 """Copy stripes from one ORC file to another, stream by stream, without decoding values.
 
-The module takes an open file and its tail, and returns each stripe as a list of stream positions. A
-caller may add and remove streams in the list, or renumber their columns. Then `StripeWriter` copies
-the streams. `storage.acid.write.whole_stripes` decides which stripes are copied. Only a few MiB of
-one stream are in memory at a time. The module must not depend on the meaning of columns.
+A caller may add and remove streams of a stripe's content, or renumber their columns. Then
+`StripeWriter` copies the streams. `storage.acid.write.whole_stripes` decides which stripes are
+copied. Only a few MiB of one stream are in memory at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
-from airflow_hiveacid.storage.orc.footer import MAGIC
+from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Content, Stretch, stripe_footer
 from airflow_hiveacid.storage.orc.statistics import restate_bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 DATA: Final = 1
 ROW_INDEX: Final = 6
@@ -69,12 +63,7 @@ class StripeContent:
 
 
 def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeContent:
-    """Return the content of the stripe with this 0-based number.
-
-    Raises:
-        CorruptFileError: the stripe's footer is damaged, or contradicts the tail.
-        UnsupportedFileError: the stripe has streams of an unknown kind.
-    """
+    """Return the content of the stripe with this 0-based number."""
     stripe = tail.footer.stripes[number]
     footer = stripe_footer(source, tail, stripe)
     streams = []
@@ -110,11 +99,7 @@ def with_row_index(
     stream: StripeStream,
     restate: Callable[[pb.ColumnStatistics], bool],
 ) -> StripeStream:
-    """Apply `restate` to a row index's statistics; return `stream` itself if nothing changes.
-
-    Raises:
-        CorruptFileError: the row index is damaged.
-    """
+    """Apply `restate` to a row index's statistics; return `stream` itself if nothing changes."""
     content, path = stream.content, tail.path
     stored = content if isinstance(content, bytes) else _read(source, content, path)
     kind, block_bytes = tail.compression, tail.compression_block_bytes
@@ -151,10 +136,6 @@ class StripeWriter:
         """Write one stripe with streams from `source`; return its entry for the new footer.
 
         The bounds in the row indexes are made right for every reader (`restate_bounds`).
-
-        Raises:
-            CorruptFileError: the source ends before one of its streams ends, or a row index is
-                damaged.
         """
         streams = sorted(_with_right_bounds(source, tail, content), key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)

@@ -17,8 +17,10 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
@@ -41,13 +43,9 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, Shape, count_objects
+from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
 _FIRST_READ_BYTES: Final = 64 * 1024
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
@@ -76,21 +74,14 @@ _OF_ANY_WIDTH: Final = frozenset({TypeKind.STRUCT, TypeKind.UNION})
 def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTail:
     """Read the tail of one ORC file and check it.
 
-    Args:
-        fs: The file system with the file.
-        path: The file's path on this file system.
-        size: Read the file only up to this length in bytes. The default of `size` is the file's
-            size.
+    The file is read only up to `size` bytes, by default to its end.
 
     Raises:
-        CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's
-            length.
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
             The error is also raised if a writer has the file open, and the store's client cannot
             read flushed bytes.
-        OSError: reading failed.
     """
-    with fs.open_input_file(path) as source:
+    with file_errors("read", path), fs.open_input_file(path) as source:
         end = source.size() if size is None else size
         data = _last_bytes(fs, source, path, end, min(end, _FIRST_READ_BYTES))
 
@@ -129,17 +120,11 @@ def parse_tail(
 ) -> OrcTail:
     """Parse a tail from the last bytes of a file; `data` may begin before the tail.
 
-    Args:
-        path: the file's path, for messages.
-        data: the last bytes.
-        file_length: the file's length in bytes.
-        beginning: a function that returns the first bytes of the file. By default, only `data` is
-            known.
+    `beginning` returns the first bytes of the file. By default, only `data` is known.
 
     Raises:
         CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or
             `file_length`.
-        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
     """
     postscript, end = _postscript(path, data, beginning)
     if _tail_length(path, postscript, end, len(data)) > len(data):
@@ -181,9 +166,6 @@ def serialize_tail(tail: OrcTail) -> bytes:
     """Return the bytes after the last stripe: metadata, footer, postscript, postscript length.
 
     The two lengths in the postscript are recalculated. Everything else is unchanged.
-
-    Raises:
-        UnsupportedFileError: the compression cannot be written.
     """
     postscript = pb.PostScript()
     postscript.CopyFrom(tail.postscript)
@@ -264,10 +246,7 @@ def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
 def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_length: int) -> None:
     """Check that no item occurs more often than is possible in a file of this length.
 
-    Raises:
-        CorruptFileError: there are too many items. Each stripe needs a footer. Each type needs a
-            name or streams.
-        UnsupportedFileError: the footer has more types than this reader supports.
+    Each stripe needs a footer, and each type needs a name or streams.
     """
     if len(footer.types) > _MOST_TYPES:
         raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")

@@ -4,8 +4,7 @@ Arrow's batch reader streams a file in bounded memory. But the batch reader can 
 top-level columns, and always reads all stripes that the footer lists. Therefore this module
 replaces the footer. The struct `row` becomes empty and keeps its position. The fields of `row`
 become columns directly after it. So all column IDs and all streams in the file stay the same.
-Columns are called `c<column ID>`, regardless of their names in the table. The module takes a tail
-and a `ColumnView`, and returns batches. This module must not depend on the meaning of columns.
+Columns are called `c<column ID>`, regardless of their names in the table.
 
 Of a timestamp, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
 nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores
@@ -19,9 +18,10 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -36,18 +36,9 @@ from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
-from airflow_hiveacid.storage.orc.splice import (
-    Content,
-    Stretch,
-    in_utc,
-    splice,
-    stripe_footer,
-)
+from airflow_hiveacid.storage.orc.splice import Content, Stretch, in_utc, splice, stripe_footer
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.
@@ -92,11 +83,8 @@ def read_view(
     """Read a view's rows in file order, in batches of at most `batch_rows` rows.
 
     Raises:
-        CorruptFileError: the file cannot be decoded.
         UnsupportedFileError: a map has a NULL key.
         ConfigurationError: decoding needs a time zone database, but it is missing.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     shown = _shown(tail, view)
     if not shown.footer.rows:
@@ -139,13 +127,7 @@ def shown_scale(scale: int) -> int:
 def writer_time_zones(
     fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
 ) -> tuple[str, ...]:
-    """Return the writer time zones of these stripes; "" for a stripe without a time zone.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
+    """Return the writer time zones of these stripes; "" for a stripe without one."""
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
         return tuple(footer.writer_time_zone for footer in footers)
@@ -165,7 +147,7 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
     """
     keys = {
         tail.types[column_id].children[0]
-        for column_id in _below(tail, (c for c in view.columns if c != view.flatten))
+        for column_id in tail.below(c for c in view.columns if c != view.flatten)
         if tail.types[column_id].kind == TypeKind.MAP
     }
     if not keys:
@@ -178,13 +160,6 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
                 path=tail.path,
                 reason="it has maps with a NULL key, which this reader cannot represent",
             )
-
-
-def _below(tail: OrcTail, columns: Iterable[int]) -> Iterator[int]:
-    """Yield the IDs of these columns and of all columns inside them."""
-    for column_id in columns:
-        yield column_id
-        yield from _below(tail, tail.types[column_id].children)
 
 
 def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
@@ -230,7 +205,6 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
 def _pieces(
     source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: ColumnView
 ) -> tuple[list[Content], OrcTail]:
-    """Return the pieces that form the file for Arrow, and the tail of that file."""
     pieces: list[Content]
     hides_seconds = view.timestamps is ShowTimestamps.NANOS
     if hides_seconds or view.in_utc:

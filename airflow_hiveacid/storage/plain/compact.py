@@ -1,37 +1,32 @@
 """Merge several files of an insert-only table into one file; the rows keep their order.
 
-Input is files and a target. Output is one staged file. Rows are read and rewritten batch by batch.
-The rows have no row IDs, but every value must stay the same. If a value cannot be stored unchanged,
-the compaction fails.
+Rows are read and rewritten batch by batch. The rows have no row IDs, but every value must stay the
+same. If a value cannot be stored unchanged, the compaction fails.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.state.small_files import combined
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.written import WrittenRows
-    from airflow_hiveacid.storage.stores.staging import Staging
 
 # All timestamps of a Parquet file have the same unit. Spark's unit (microseconds) has a longer
 # range; Hive's unit (nanoseconds) is finer.
@@ -74,7 +69,6 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
     Raises:
         UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
             unchanged; see `require_compactable`.
-        HiveAcidError: see `rows.read_rows` and `write.rows_writer`.
     """
     for file in work.files:
         require_compactable(file)
@@ -92,11 +86,6 @@ def require_compactable(file: PlainFile) -> None:
 
     Hive shows instants of 64 bits in its own time zone, and the merged file would show all readers
     the same time.
-
-    Raises:
-        UnsupportedFileError: see above.
-        CorruptFileError: the file is damaged.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     if file.format is FileFormat.PARQUET and read_facts(file).clock is TimestampStorage.UTC:
         raise UnsupportedFileError(

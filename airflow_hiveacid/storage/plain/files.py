@@ -1,60 +1,42 @@
-"""Find the visible files of an insert-only table.
+"""Find the visible files of an insert-only table, and check that they can be read or written.
 
 The input is the visible directories (`AcidState`). The output is `PlainFile` values: first the
 files of the base, then the files of deltas, each sorted by path. Visibility is decided per
-directory: all rows of a visible file are visible. Rows have no row IDs. This module must not read
-rows.
+directory: all rows of a visible file are visible. Rows have no row IDs. Every reader, writer and
+compaction calls the checks, so add those of a new format here. This module must not read rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.names import parse_directory_name
-from airflow_hiveacid.format.table import READS_ORIGINALS
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import (
+    READS_ORIGINALS,
+    Column,
+    FileFormat,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import StoredFile
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
-from airflow_hiveacid.storage.stores.locations import client_of, locate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.stores.locations import locate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFile:
-    """The description of one file of rows, as a plain value that is sent to tasks.
+class PlainFile(StoredFile):
+    """A file of rows.
 
-    `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
-    the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
-    file size in bytes. `text` describes how lines of a text file are split into fields. `columns`
+    `text` describes how lines of a text file are split into fields. `columns`
     are the leading columns of the table that the file's partition has. The other columns are NULL.
     None means all columns.
     """
 
-    store: str
-    path: str
-    key: str
-    length: int
     format: FileFormat
     text: TextForm = DEFAULT_TEXT
     columns: tuple[Column, ...] | None = None
-    root: str | None = None
-
-    @property
-    def fs(self) -> pafs.FileSystem:
-        """The current process's client for the file's store.
-
-        Raises:
-            ConfigurationError: the client is missing.
-        """
-        return client_of(self.store)
 
     @property
     def is_in_directory(self) -> bool:
@@ -76,12 +58,8 @@ def plain_files(
 ) -> tuple[PlainFile, ...]:
     """Return the visible files of one root.
 
-    Args:
-        state: the visible directories of an insert-only table.
-        format_: the format of the files.
-        with_originals: whether to read files outside of bases and deltas (`READS_ORIGINALS`).
-        text: how lines of text files are split into fields.
-        columns: see `PlainFile`.
+    If `with_originals`, files outside of bases and deltas are read (`READS_ORIGINALS`). For `text`
+    and `columns`, see `PlainFile`.
 
     Raises:
         CorruptFileError: there are delete events. An insert-only table must not have any.

@@ -1,22 +1,13 @@
-"""Check whether files of an insert-only table can be read, and whether new files can be written.
-
-Input is tables, partitions and their storage, in any format. A check raises an error or returns
-nothing. Every reader, writer and compaction calls these checks. So add the checks of a new format
-here. For each format, a separate module, such as `orc_fit`, checks the columns of a file.
-"""
+"""Check that this provider can read and write the files of a table, before it does."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from airflow_hiveacid.format.file_fitness import check_alike, check_format
+from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.storage.plain.avro.schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
 
 def check_files_readable(
@@ -24,16 +15,9 @@ def check_files_readable(
 ) -> None:
     """Raise an error if the files of a table or partition cannot be read.
 
-    Args:
-        table: the table, for messages.
-        storage: the storage of the table or partition.
-        parameters: the table's parameters.
-        columns: the data columns of the table or partition.
-
     Raises:
         UnsupportedTableError: the format of the files is not supported, or their columns are not
             defined in the metastore.
-        ConfigurationError: the library of the format is not installed.
     """
     check_format(table, storage, parameters)
     check_avro(table, storage, parameters, columns)
@@ -44,16 +28,12 @@ def check_files_writable(
 ) -> None:
     """Raise an error if Hive would not read the same rows that this provider writes.
 
-    Args:
-        table: a table of any kind; full-ACID tables always pass.
-        partitions: the partitions to which files may be written.
-        keeps_text_form: whether the files keep the delimiters of their partition, as compacted
-            files do.
+    Full-ACID tables always pass. `partitions` are those to which files may be written. If
+    `keeps_text_form`, the files keep the delimiters of their partition, as compacted files do.
 
     Raises:
         UnsupportedTableError: a partition has a different storage format than the table, or the
             format cannot store a column of the table.
-        ConfigurationError: the library of the format is not installed.
     """
     check_alike(table, partitions)
     check_avro(table.ref, table.storage, table.parameters, table.columns)

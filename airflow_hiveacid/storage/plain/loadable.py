@@ -1,20 +1,21 @@
-"""Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
+"""Check and copy the files that LOAD DATA adds, so that every reader reads the same rows.
 
-Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
-byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, without changing a
-value. Otherwise, the module refuses the file. Reasons for a refusal are different column names, a
-different column order, types that do not fit, values in an unknown calendar, and whatever our
-reader refuses. A refused file can instead be the source of an INSERT. This module must not depend
-on the directory layout of tables.
+Loaded files are copied byte by byte. So Hive 3.1, Hive 4 and our reader must all read the same rows
+from a file, without changing a value. Otherwise, the module refuses the file. Reasons for a refusal
+are different column names, a different column order, types that do not fit, values in an unknown
+calendar, and whatever our reader refuses. A refused file can instead be the source of an INSERT.
 """
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
+import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -24,22 +25,29 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.names import is_hidden
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
+    ParquetFacts,
     TimestampStorage,
     methods_in,
     read_facts,
 )
-from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
+from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    file_errors,
+    make_directory,
+    storage_errors,
+)
 from airflow_hiveacid.storage.stores.locations import (
     HADOOP_SCHEMES,
     client_of,
@@ -49,16 +57,9 @@ from airflow_hiveacid.storage.stores.locations import (
 )
 from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
 _REMEDY: Final = (
     "insert the rows instead: use HiveAcidInsertOperator with these files as the source"
@@ -88,21 +89,14 @@ def loadable_files(
 ) -> tuple[LoadableFile, ...]:
     """Check that all files at a location fit the table, and return the files sorted by name.
 
-    Args:
-        table: the table to load into.
-        location: a file, or a directory that contains only files; hidden files are ignored.
-        generation: the generation of the table's metastore. The generation limits the age of
-            possible readers.
-        partition: the partition to load into, if it exists; it may lie outside the table's
-            location.
+    `location` is a file, or a directory that contains only files; hidden files are ignored. The
+    `generation` of the metastore limits the age of possible readers. `partition` is the partition
+    to load into, if it exists; it may lie outside the table's location.
 
     Raises:
         SourceNotFoundError: there is no file.
         SourceUnreadableError: the location is inside the table's or the partition's location or
             contains directories, or a file cannot be loaded.
-        ConfigurationError: the location is not an absolute path or URI.
-        LocationPermissionError: reading the location is not permitted.
-        StorageError: reading failed for another reason.
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):
@@ -178,8 +172,7 @@ def _looked_at(
         return "it is empty", 0
     match table.storage.format:
         case FileFormat.ORC:
-            with file_errors("read", path):
-                tail = read_tail(client_of(store), path, length)
+            tail = read_tail(client_of(store), path, length)
             why = _why_not_orc(tail, table.columns, generation)
             return why or _why_unread(table, uri, length), tail.rows
         case FileFormat.PARQUET:
@@ -205,9 +198,6 @@ def _why_unread(table: TableInfo, uri: str, length: int) -> str | None:
 
     After the load, each read and compaction of the table depends on this reader. The footers prove
     all that it needs, except for the values of timestamps. So all timestamps are read.
-
-    Raises:
-        CorruptFileError: the file is damaged.
     """
     store, path = locate(uri)
     file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
@@ -288,3 +278,58 @@ def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str 
     if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
         return "may have dates before 1582-10-15, and its file does not state their calendar"
     return None
+
+
+_BLOCK_BYTES: Final = 8 << 20
+
+
+def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
+    """Copy a file to a path that does not exist yet; create its directory.
+
+    Raises:
+        SourceUnreadableError: the file has changed since the check.
+    """
+    fs, target = open_location(uri)
+    if not traits_of(fs).renames:
+        # On a store without renames, a staged file cannot be read. So check a local copy before the
+        # upload.
+        with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
+            copy = replace(source, uri=f"file:{folder}/copy")
+            copy_file(source, copy.uri, format_)
+            try:
+                _copy(copy, fs, target)
+            except BaseException:
+                delete_file(fs, target)
+                raise
+        return
+    make_directory(fs, posixpath.dirname(target))
+    try:
+        _copy(source, fs, target)
+        _require_same(source, fs, target, format_)
+    except BaseException:
+        delete_file(fs, target)
+        raise
+
+
+def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
+    from_fs, path = open_location(source.uri)
+    with (
+        file_errors("read", path),
+        from_fs.open_input_stream(path, compression=None) as stream,
+        fs.open_output_stream(target, compression=None) as copy,
+    ):
+        while block := stream.read(_BLOCK_BYTES):
+            copy.write(block)
+
+
+def _require_same(
+    source: LoadableFile, fs: pafs.FileSystem, target: str, format_: FileFormat
+) -> None:
+    with file_errors("read", target):
+        length = fs.get_file_info(target).size
+    # Text files do not store the number of rows.
+    counts = format_ is not FileFormat.TEXT
+    if length != source.length or (counts and rows_of(format_)(fs, target, length) != source.rows):
+        raise SourceUnreadableError(
+            source=source.uri, reason="it was changed while it was copied; try again"
+        )

@@ -1,13 +1,12 @@
 """Check that all readers read the same rows from an ORC file without ACID columns.
 
-Input is the types in a file's tail. Output is True if a column is stored exactly as a Hive type,
-and False otherwise. Readers could convert a different type. But Hive's compactor would fail,
-because it does not convert a file's rows (OrcRawRecordMerger). This module must not read values.
+Readers could convert a different type. But Hive's compactor would fail, because it does not convert
+a file's rows (OrcRawRecordMerger). This module must not read values.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from airflow_hiveacid.format.types import (
     ArrayType,
@@ -19,14 +18,16 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcCalendar, TypeKind, Writer
+from airflow_hiveacid.storage.orc.footer import (
+    PRIMITIVE_KINDS,
+    OrcCalendar,
+    OrcTail,
+    OrcType,
+    TypeKind,
+    Writer,
+)
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
-    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 
 def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911

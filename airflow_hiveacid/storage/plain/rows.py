@@ -1,39 +1,32 @@
-"""Read the rows of one file of an insert-only table, as batches of the table's columns.
-
-Input is a `PlainFile` and the table's columns. Output is batches in file order, with only the
-requested columns, in the table's types. This module must not depend on which files are visible
-(`files`).
-"""
+"""Read the rows of one file of an insert-only table, as batches of the table's columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.plain.avro.rows import avro_rows, avro_rows_in
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in
 from airflow_hiveacid.storage.plain.parquet.rows import parquet_rows
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_rows import text_rows
+from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 # Arbitrary IDs. These rows have no row IDs. But the reader of files without ACID columns must
 # assign IDs.
@@ -51,26 +44,9 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of one file, in file order.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        data_columns: the names of the columns to return, in this order; None means all columns.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds columns in an ORC file. In Parquet files, all readers find
-            columns by name.
-
-    Returns:
-        Non-empty batches, with the column types of `read_schema`.
-
-    Raises:
-        UnknownColumnError: `data_columns` contains a column that the table does not have.
-        UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: a column has a type or a value that does not fit, or the file format
-            is not supported.
-        CorruptFileError: the file is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
+    `columns` are in the table's order. `data_columns` are those to return, in this order; None
+    means all. `matching` finds columns in an ORC file; in Parquet files, all readers find columns
+    by name. Batches are not empty, and have the column types of `read_schema`.
     """
     selection = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]
@@ -129,3 +105,28 @@ def _as_original(file: PlainFile) -> AcidFile:
         bucket_id=BucketId(0),
         synthetic=_NOBODYS,
     )
+
+
+def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments have defaults
+    location: str,
+    columns: Sequence[Column],
+    format_: FileFormat,
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    with_originals: bool = False,
+    text: TextForm = DEFAULT_TEXT,
+    own: tuple[Column, ...] | None = None,
+    timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+    matching: Matching = Matching.UNAMBIGUOUS,
+    state: AcidState | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the visible rows of one root.
+
+    For `own`, see `PlainFile.columns`; for other arguments, see `scan` and `plain_files`.
+    """
+    if state is None:
+        state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
+    files = plain_files(state, format_, with_originals=with_originals, text=text, columns=own)
+    for file in files:
+        yield from read_rows(file, columns, timestamps=timestamps, matching=matching)

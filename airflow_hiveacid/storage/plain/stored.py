@@ -2,20 +2,21 @@
 
 Input is a file of any directory: replaced, aborted, staged, or outside the table. Output is batches
 of the table's columns. Deleted rows are included, since their values are still in the file. A file
-that cannot be read completely raises an error; it never yields fewer rows. This module must not
-depend on snapshots.
+that cannot be read completely raises an error; it never yields fewer rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -30,28 +31,20 @@ from airflow_hiveacid.format.types import (
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
-from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro.rows import avro_columns
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, is_exactly
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.char_text import longest, unpadded
+from airflow_hiveacid.storage.values.column_types import holds, types_in
 from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 _BEGINNINGS: Final = {
     b"ORC": FileFormat.ORC,
@@ -63,30 +56,16 @@ _OTHER_COLUMNS: Final = (
     "its columns are not those of the table, so a column was dropped, renamed or moved"
 )
 _TIMESTAMP: Final = PrimitiveType("timestamp")
+_OPAQUE: Final = frozenset({StructType, CharType, VarcharType})
 # Reading with this type cuts no text that a column of char or varchar may have.
 _LONG: Final = "varchar(65535)"
 
 
 def format_by_content(fs: pafs.FileSystem, path: str) -> FileFormat | None:
-    """Return the format that a file's first bytes show; None if they show no known format.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
+    """Return the format that a file's first bytes show; None if they show no known format."""
     with file_errors("read", path), fs.open_input_file(path) as file:
         beginning = bytes(file.read(max(map(len, _BEGINNINGS))))
     return next((f for start, f in _BEGINNINGS.items() if beginning.startswith(start)), None)
-
-
-def orc_tail(file: PlainFile) -> OrcTail:
-    """Read the tail of an ORC file.
-
-    Raises:
-        StorageError: see `AcidFile.tail`.
-    """
-    with file_errors("read", file.path):
-        return read_tail(file.fs, file.path, file.length)
 
 
 def row_path(tail: OrcTail) -> tuple[str, ...]:
@@ -97,12 +76,7 @@ def row_path(tail: OrcTail) -> tuple[str, ...]:
 def columns_in(file: PlainFile, tail: OrcTail | None) -> tuple[str, ...] | None:
     """Return the names of the columns that a file contains; None if a text file has no names.
 
-    Args:
-        file: the file.
-        tail: its tail, if it is an ORC file.
-
-    Raises:
-        StorageError: the file is damaged, or cannot be read.
+    `tail` is that of an ORC file, otherwise None.
     """
     if tail is not None:
         return tail.types[tail.column_id(*row_path(tail)) or 0].field_names
@@ -120,20 +94,11 @@ def stored_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows that a file stores, in file order.
 
-    Args:
-        file: the file; an ORC file may have the ACID columns.
-        columns: the table's data columns, in the table's order.
-        data_columns: the names of the columns to return, in this order.
-        batch_rows: the maximum number of rows in a batch.
-
-    Returns:
-        Non-empty batches. A delete event without values is no row.
-
-    Raises:
-        HiveAcidError: a row cannot be read; see `read_rows`.
+    An ORC file may have the ACID columns. Batches are not empty, and have the columns
+    `data_columns`, in this order. A delete event without values is no row.
     """
     if file.format is FileFormat.ORC:
-        tail = orc_tail(file)
+        tail = file.tail()
         if has_acid_columns(tail):
             if not _has_rows(file.fs, tail):
                 return
@@ -189,15 +154,8 @@ def why_not_as_defined(
     values the table's type keeps unchanged. The tail of an ORC file is given. Whether an ORC file
     lacks a column, or has it at another place, is checked by its reader.
 
-    Args:
-        file: the file.
-        tail: its tail, if it is an ORC file.
-        columns: the columns that the file may have, in the table's order.
-        used: the columns to compare.
-        is_outside: True if the file is outside the table, so that it may have other columns, too.
-
-    Raises:
-        StorageError: the file is damaged, or cannot be read.
+    `columns` are those that the file may have, in the table's order; `used` are those to compare.
+    `is_outside`: the file is outside the table, so that it may have other columns, too.
     """
     types = {column.name: parse_type(column.type) for column in used}
     names = [column.name for column in columns]
@@ -218,7 +176,11 @@ def why_not_as_defined(
         name: t for name, t in types.items() if isinstance(t, ArrayType | MapType | StructType)
     }
     if file.format is FileFormat.AVRO:
-        return _first_other(name for name, hive_type in nested.items() if _has_parts(hive_type))
+        return _first_other(
+            name
+            for name, hive_type in nested.items()
+            if not _OPAQUE.isdisjoint(map(type, types_in(hive_type)))
+        )
     facts = read_facts(file) if file.format is FileFormat.PARQUET else None
     timed = next((name for name, hive_type in types.items() if holds(hive_type, _TIMESTAMP)), None)
     if facts is not None and facts.clock is TimestampStorage.UTC and timed is not None:
@@ -259,17 +221,6 @@ def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool
             )
         case _:
             return is_stored_as(types, column_id, wanted)
-
-
-def _has_parts(wanted: HiveType) -> bool:
-    """Return whether a type is or contains a struct, char or varchar, at any depth."""
-    match wanted:
-        case ArrayType(element=element):
-            return _has_parts(element)
-        case MapType(key=key, value=value):
-            return _has_parts(key) or _has_parts(value)
-        case _:
-            return isinstance(wanted, StructType | CharType | VarcharType)
 
 
 def _uncut(

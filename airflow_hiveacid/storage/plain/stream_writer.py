@@ -1,28 +1,53 @@
-"""The base class of writers that write one file to a stream."""
+"""The writers of one file of rows: their interface, and the base class of all but ORC's."""
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import posixpath
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
-from airflow_hiveacid.storage.plain.written import WrittenRows
-from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.stores.filesystem import make_directory, storage_errors
 from airflow_hiveacid.storage.values.column_types import types_from
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    import pyarrow as pa
-    from pyarrow import fs as pafs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """One finished file."""
 
-    from airflow_hiveacid.format.table import Column
+    rows: int
+    size_bytes: int
 
 
-class StreamWriter(AbortsUnlessClosed):
-    """A `write.RowsWriter` for one file, for use by one thread.
+class RowsWriter(AbortsUnlessClosed):
+    """A writer of one file, for use by one thread. The file is complete only after `close`.
+
+    A `with` block aborts the file, unless `close` was called.
+    """
+
+    @abc.abstractmethod
+    def write(self, rows: pa.StructArray) -> None:
+        """Append rows with the table's columns as fields; no row may be NULL.
+
+        Raises:
+            TypeMismatchError: the rows have different types than the columns, or a value cannot be
+                stored.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> WrittenRows:
+        """Finish the file."""
+
+
+class StreamWriter(RowsWriter):
+    """A `RowsWriter` to a stream.
 
     A subclass must check the columns before it calls this constructor. The subclass writes rows in
     `_write` and buffered bytes in `_finish`.
@@ -57,14 +82,6 @@ class StreamWriter(AbortsUnlessClosed):
             self._stream.close()
         self._is_open = False
         return WrittenRows(rows=self._rows, size_bytes=size)
-
-    def abort(self) -> None:
-        """Close and delete the file; see `RowsWriter`."""
-        self._is_open = False
-        with contextlib.suppress(Exception):
-            self._stream.close()
-        with contextlib.suppress(Exception):
-            delete_file(self._fs, self._path)
 
     def _write(self, rows: pa.StructArray) -> None:
         raise NotImplementedError

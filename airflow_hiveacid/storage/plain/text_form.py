@@ -1,17 +1,17 @@
 """Derive the form of a table's text files from the parameters of the table and its SerDe.
 
-Input is the metastore's description of a table. Output is a `TextForm`, or an error if the form is
-not supported. The rules are the same as in Hive's LazySerDeParameters.
+The rules are the same as in Hive's LazySerDeParameters.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.format.types import (
     CharType,
     DecimalType,
@@ -20,11 +20,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.table import PartitionInfo, Storage, TableInfo
 
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
@@ -101,14 +96,7 @@ def text_form(
     override parameters of the table's SerDe. But only the table determines the number of header
     lines.
 
-    Args:
-        table: the table, for messages.
-        storage: the table's storage.
-        parameters: the table's parameters.
-        partition: the storage of a partition; None for a table without partitions.
-
-    Raises:
-        UnsupportedTableError: the form of the lines is not supported.
+    `partition` is the storage of a partition; None for a table without partitions.
     """
     if (partition or storage).format is not FileFormat.TEXT:
         return DEFAULT_TEXT
@@ -137,12 +125,7 @@ def text_form(
 def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
     """Raise an error if Hive would misread the rows that this provider writes to a text table.
 
-    Args:
-        table: a table in any format; only text tables are checked.
-        partitions: the partitions to which rows may be written.
-
-    Raises:
-        UnsupportedTableError: Hive would read different rows.
+    Only text tables are checked. `partitions` are those to which rows may be written.
     """
     if table.storage.format is not FileFormat.TEXT:
         return

@@ -1,17 +1,17 @@
 """Read the rows of one text file in the types of a Hive table, like LazySimpleSerDe.
 
-Input is a file and columns. Output is batches in file order. Columns are found by position; a
-column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
-value that Hive would not have written. Hive reads some of these values as NULL. Hive truncates or
-rounds other values.
+Columns are found by position; a column that is missing in a line is NULL. A text file contains no
+metadata. So the module refuses a value that Hive would not have written. Hive reads some of these
+values as NULL. Hive truncates or rounds other values.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,27 +19,17 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.types import (
-    CharType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
-from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import CharType, HiveType, PrimitiveType, VarcharType, parse_type
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.text_form import TextForm, is_in_text, spelling
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.text_form import TextForm
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 # Hadoop recognizes a codec by the file name extension, and reads all other files unchanged.
@@ -77,18 +67,12 @@ def text_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        wanted: the columns to return, in the order of the result.
-        form: how lines are split into fields.
-        timestamps: the form of timestamp columns.
+    `columns` are all data columns, in the table's order; `wanted` are those to return.
 
     Raises:
         UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The
             same error is raised if lines have different numbers of fields, or if a value is not
             spelled as Hive spells it.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():
@@ -109,11 +93,7 @@ def text_rows(
             else pa.nulls(texts.num_rows, f.type)
             for f in fields
         ]
-        if fields:
-            yield pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
-        else:
-            none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
-            yield pa.RecordBatch.from_struct_array(none)
+        yield batch_of(values, pa.schema(fields), texts.num_rows)
 
 
 def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
@@ -122,7 +102,6 @@ def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
     Raises:
         UnsupportedFileError: a line has fewer or more fields, a field has a control character, or
             readers ignore lines or texts.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     if form.header_lines or form.null_text not in _USUAL_NULLS:
         raise UnsupportedFileError(
@@ -166,7 +145,6 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
 
 
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
-    """Yield the fields of all lines as strings."""
     extension = posixpath.splitext(file.path)[1]
     if extension in _OTHER_CODECS:
         raise UnsupportedFileError(
@@ -198,7 +176,6 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
 
 
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
-    """Return whether any line follows the header."""
     missing = header_lines
     while block := bytes(stream.read(_LOOK_BYTES)):
         if not missing:
@@ -211,7 +188,6 @@ def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
 
 
 def _has_empty_lines(stream: pa.NativeFile) -> bool:
-    """Return whether a line is empty."""
     end = b"\n"
     while block := bytes(stream.read(_LOOK_BYTES)):
         if block.endswith(b"\r"):

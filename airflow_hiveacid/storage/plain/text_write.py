@@ -1,40 +1,32 @@
 """Write text files like Hive's LazySimpleSerDe: each line contains the fields of one row.
 
-Input is batches of rows. Output is one file. A text file contains no metadata. So the module
-refuses a value if a reader would read a different value or two values. A refused value contains a
-delimiter or a line end, or is spelled like NULL. Hive writes such values, but later reads different
-rows.
+A text file contains no metadata. So the module refuses a value if a reader would read a different
+value or two values. A refused value contains a delimiter or a line end, or is spelled like NULL.
+Hive writes such values, but later reads different rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
-from airflow_hiveacid.format.types import CharType, DecimalType, PrimitiveType
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import CharType, DecimalType, HiveType, PrimitiveType
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
-from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
+from airflow_hiveacid.storage.plain.text_form import TextForm, is_in_text, spelling
 from airflow_hiveacid.storage.plain.text_rows import LONGEST_LINE_BYTES
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.char_text import padded
-from airflow_hiveacid.storage.values.column_types import types_from
+from airflow_hiveacid.storage.values.column_types import TypeNode, types_from
 from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
 from airflow_hiveacid.storage.values.limits import fit_texts
-from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.format.types import HiveType
-    from airflow_hiveacid.storage.plain.text_form import TextForm
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.timestamps import with_pairs
 
 _LINE_ENDS: Final = ("\n", "\r")
 # At the start of a file, readers interpret this character as a byte order mark.
@@ -106,7 +98,6 @@ class TextWriter(StreamWriter):
 
 
 def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
-    """Return values of a type as Hive writes them in text files."""
     match hive_type:
         case CharType(length=length):
             return padded(values, length)
@@ -124,7 +115,6 @@ def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
 
 
 def _bytes_of(lines: pa.Array) -> pa.Buffer:
-    """Return the concatenated bytes of all lines."""
     _, offsets, data = lines.buffers()
     ends = np.frombuffer(offsets, np.int32, len(lines) + 1)
     return data.slice(ends[0], ends[-1] - ends[0])

@@ -1,8 +1,7 @@
 """Write one data file of an insert-only table, in a form that Hive can read.
 
-Input is batches of rows in the types of the table's columns. Output is one file, in one of several
-formats. Values are stored as in Hive, or refused. The module never reads the file. This module must
-not interpret directory names.
+Values are stored as in Hive, or refused. The module never reads the file. This module must not
+interpret directory names.
 
 Example:
     >>> import tempfile
@@ -22,84 +21,42 @@ Example:
 from __future__ import annotations
 
 import contextlib
-import posixpath
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import (
-    AbortsUnlessClosed,
     OrcFile,
     stripe_row_limit,
 )
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain.avro.write import AvroWriter
-from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWriter, WrittenRows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
-from airflow_hiveacid.storage.plain.written import WrittenRows
-from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-from airflow_hiveacid.storage.values.column_types import row_type, types_from
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_SECOND
+from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
+from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.column_types import TypeNode
-
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # One row group is held in memory. While the row group is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # Compressions that Hive 3.1 and every version of Java's Parquet library can read.
 _COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
-
-
-class RowsWriter(Protocol):
-    """A writer of one file, for use by one thread. The file is complete only after `close`.
-
-    A `with` block aborts the file, unless `close` was called.
-    """
-
-    def __enter__(self) -> Self:
-        """Return the writer."""
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Abort the file, unless the writer was closed."""
-
-    def write(self, rows: pa.StructArray) -> None:
-        """Append rows with the table's columns as fields; no row may be NULL.
-
-        Raises:
-            TypeMismatchError: the rows have different types than the columns, or a value cannot be
-                stored.
-            StorageError: writing failed.
-        """
-
-    def close(self) -> WrittenRows:
-        """Finish the file."""
-
-    def abort(self) -> None:
-        """Close and delete the file, if the file system permits this."""
 
 
 def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
@@ -115,21 +72,13 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
 ) -> RowsWriter:
     """Open a file for writing in this format; create its directory if it is missing.
 
-    Args:
-        format_: any format but OTHER.
-        fs: the file system to write to.
-        path: the file's path on that file system.
-        columns: the table's columns without partition columns.
-        options: compression and sizes, as for ORC files.
-        table: the table, for messages; by default the path.
-        timestamps: the timestamp unit of a Parquet file; other formats accept any unit.
-        text: the form of a text file.
+    `format_` is any format but OTHER. `columns` are without partition columns. `table` is for
+    messages; by default, it is the path. `timestamps` is the unit of a Parquet file; other formats
+    accept any unit.
 
     Raises:
         UnsupportedTableError: a column has a type that the format cannot store, or the format is
             OTHER.
-        LocationPermissionError: writing the file is not permitted.
-        StorageError: the file cannot be opened for a different reason.
     """
     label = path if table is None else table
     match format_:
@@ -147,7 +96,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
             )
 
 
-class PlainOrcWriter(OrcFile[int]):
+class PlainOrcWriter(OrcFile[int], RowsWriter):
     """A writer of ORC files with the encoders, types and statistics of full-ACID files."""
 
     def __init__(
@@ -198,12 +147,14 @@ class PlainOrcWriter(OrcFile[int]):
         return whole_tail(self._parts, types, self._nul_column_ids, path=self._path)
 
 
-class ParquetWriter(AbortsUnlessClosed):
+class ParquetWriter(StreamWriter):
     """A writer of Parquet files like Hive's.
 
     Timestamps are instants, and the footer states that the time zone is UTC. Timestamps before
     1582-10-15 are refused, because Hive 3.1 and Hive 4 would read them differently.
     """
+
+    BATCH_ROWS = 1 << 31
 
     def __init__(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
         self,
@@ -214,22 +165,18 @@ class ParquetWriter(AbortsUnlessClosed):
         table: object,
         timestamps: TimestampForm,
     ) -> None:
-        self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
         for column in columns:
             if holds(parse_type(column.type), _LOCAL):
                 raise UnsupportedTableError(
                     table=table, detail=f"column {column.name!r} is a {_LOCAL} in Parquet"
                 )
-        self._nodes = types_from(columns, 1)
         struct = row_type(columns)
         self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in struct])
         ordered = [name for field in self._schema for name in _ordered(field)]
-        self._rows = 0
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
+        super().__init__(fs, path, columns, table)
         with storage_errors("write", path):
-            make_directory(fs, posixpath.dirname(path))
-            self._stream = fs.open_output_stream(path, compression=None)
             self._writer = pq.ParquetWriter(
                 self._stream,
                 self._schema,
@@ -243,11 +190,7 @@ class ParquetWriter(AbortsUnlessClosed):
             )
         self._is_open = True
 
-    def write(self, rows: pa.StructArray) -> None:
-        """Append rows; see `RowsWriter`."""
-        if not len(rows):
-            return
-        check_row_type(self._table, self._columns, rows.type)
+    def _write(self, rows: pa.StructArray) -> None:
         fitted = fit_texts(rows, self._nodes, table=self._table)
         for column, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(column, values)
@@ -255,29 +198,17 @@ class ParquetWriter(AbortsUnlessClosed):
         self._pending_bytes += self._pending[-1].nbytes
         if self._pending_bytes >= _ROW_GROUP_BYTES:
             self._end_row_group()
-        self._rows += len(rows)
 
-    def close(self) -> WrittenRows:
-        """Finish the file; see `RowsWriter`."""
-        notes = {WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"}
+    def _finish(self) -> None:
         self._end_row_group()
-        with storage_errors("write", self._path):
-            self._writer.add_key_value_metadata(notes)
-            self._writer.close()
-            size = self._stream.tell()
-            self._stream.close()
-        self._is_open = False
-        return WrittenRows(rows=self._rows, size_bytes=size)
+        self._writer.add_key_value_metadata({WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"})
+        self._writer.close()
 
     def abort(self) -> None:
-        """Close and delete the file; see `RowsWriter`."""
-        self._is_open = False
+        """Close and delete the file."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        with contextlib.suppress(Exception):
-            self._stream.close()
-        with contextlib.suppress(Exception):
-            delete_file(self._fs, self._path)
+        super().abort()
 
     def _end_row_group(self) -> None:
         rows = pa.Table.from_batches(self._pending, self._schema)
@@ -298,9 +229,9 @@ class ParquetWriter(AbortsUnlessClosed):
             ) from error
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
-        for array in _timestamps_in(values):
+        for array in filter(lambda leaf: pa.types.is_timestamp(leaf.type), leaves(values)):
             seconds, _ = seconds_and_nanos(array)
-            if seconds.min(initial=0) < _OLDEST_SECOND:
+            if seconds.min(initial=0) < SWITCHOVER_SECOND:
                 raise TypeMismatchError(
                     table=self._table,
                     column=node.name,
@@ -312,15 +243,11 @@ class ParquetWriter(AbortsUnlessClosed):
 
 def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
     """Return the type with its timestamps in this unit; microseconds cover years 1 to 9999."""
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp(form.value, type_.tz)
-    if pa.types.is_struct(type_):
-        return pa.struct([pa.field(f.name, _in_unit(f.type, form)) for f in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(_in_unit(type_.key_type, form), _in_unit(type_.item_type, form))
-    if pa.types.is_list(type_):
-        return pa.list_(_in_unit(type_.value_type, form))
-    return type_
+
+    def change(leaf: pa.DataType) -> pa.DataType:
+        return pa.timestamp(form.value, leaf.tz) if pa.types.is_timestamp(leaf) else leaf
+
+    return with_leaf_types(type_, change)
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
@@ -341,17 +268,3 @@ def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
         yield from _ordered(pa.field("element", type_.value_type), f"{name}.list.")
     elif not pa.types.is_floating(type_):
         yield name
-
-
-def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
-    """Yield the arrays of timestamps in an array, at any depth."""
-    if pa.types.is_timestamp(values.type):
-        yield values
-    elif pa.types.is_struct(values.type):
-        for child in values.flatten():
-            yield from _timestamps_in(child)
-    elif pa.types.is_map(values.type):
-        yield from _timestamps_in(values.keys)
-        yield from _timestamps_in(values.items)
-    elif pa.types.is_list(values.type):
-        yield from _timestamps_in(values.values)

@@ -29,9 +29,9 @@ import logging
 import posixpath
 import re
 import time
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pyarrow import fs as pafs
 
@@ -55,14 +55,11 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_new,
 )
+from airflow_hiveacid.storage.stores.listing import give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _NOTE: Final = "_changes.json"
 _NOTE_VERSION: Final = 1
@@ -122,25 +119,15 @@ class ChangeFeed:
         return posixpath.join(self.uri_of(note.since), note.directory).rstrip("/")
 
     def last(self) -> FeedNote | None:
-        """Return the last range; None if the feed has not begun.
-
-        Raises:
-            FeedError: the range's note cannot be read.
-            LocationPermissionError, StorageError: the store cannot be read.
-        """
+        """Return the last range; None if the feed has not begun."""
         return next(self._notes(), None)
 
     def written_by(self, job_key: str) -> FeedNote | None:
-        """Return the range that a job wrote; None if it wrote no range, or the range was removed.
-
-        Raises:
-            HiveAcidError: as `last`.
-        """
+        """Return the range that a job wrote; None if there is none, or it was removed."""
         notes = each_in_threads(self._note, sorted(self._begun(), reverse=True))
         return next((n for n in notes if n is not None and n.job_key == job_key), None)
 
     def _notes(self) -> Iterator[FeedNote]:
-        """Yield the notes of all ranges, newest first."""
         notes = (self._note(since) for since in sorted(self._begun(), reverse=True))
         return (note for note in notes if note is not None)
 
@@ -175,16 +162,11 @@ class ChangeFeed:
     ) -> str:
         """Publish the files listed in a note as a range; return their directory.
 
-        Args:
-            directory: the directory to which tasks have written the files.
-            note: the note of the range.
-            sizes: the sizes of the files in bytes, by name.
-            guard: called directly before the range appears; if it raises an error, the range does
-                not appear.
+        Tasks have written the files to `directory`; `sizes` has their bytes by name. `guard` is
+        called directly before the range appears; if it raises an error, the range does not appear.
 
         Raises:
             FeedOvertakenError: a different writer continued from the same version.
-            LocationPermissionError, StorageError: publishing failed for a different reason.
         """
         fs, path = open_location(directory)
         if not traits_of(fs).renames:

@@ -1,8 +1,4 @@
-"""Operations on single files and directories; failures are raised as typed errors.
-
-The module takes a pyarrow file system, and a path on it (`locations` finds both). This module must
-not depend on the content of files.
-"""
+"""Operations on single files and directories; failures are raised as typed errors."""
 
 from __future__ import annotations
 
@@ -11,9 +7,10 @@ import os
 import posixpath
 import stat
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -21,6 +18,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     DirectoryExistsError,
+    HiveAcidError,
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
@@ -31,9 +29,6 @@ from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ASIDE_PREFIX: Final = "_tmp_"
 """The name prefix of temporary files that `write_new` creates; a killed writer leaves its file
@@ -65,9 +60,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
     FileNotFoundError is not converted, because the caller decides what a missing file means.
 
-    Args:
-        action: the action, as a verb: "read", "write", "list".
-        path: the path of the file or directory, for the message.
+    `action` is a verb for the message, such as "read", "write" or "list".
 
     Raises:
         ConfigurationError: the file is encrypted, and no key provider is configured.
@@ -98,12 +91,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def file_errors(action: str, path: str) -> Iterator[None]:
-    """Act like `storage_errors`, and also turn FileNotFoundError into a StorageError.
-
-    Raises:
-        LocationPermissionError: the file system denied the action.
-        StorageError: the file is missing, or the action failed for a different reason.
-    """
+    """Act like `storage_errors`, and also turn FileNotFoundError into a StorageError."""
     with storage_errors(action, path):
         try:
             yield
@@ -134,8 +122,6 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        LocationPermissionError: reading is not permitted.
-        StorageError: reading failed for another reason.
     """
     with storage_errors("read", path), fs.open_input_stream(path, compression=None) as stream:
         content: bytes = stream.read()
@@ -146,10 +132,6 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | N
     """Write a small file, replacing an existing file; create missing parent directories.
 
     `like` is as in `open_up`, for the file and for the created directories.
-
-    Raises:
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     make_directory(fs, posixpath.dirname(path), like=like)
     with storage_errors("write", path):
@@ -164,10 +146,6 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | Non
 
     The function writes the content to a hidden file in the same directory, and renames that file.
     On a store without renames, every new file appears whole. `like` is as in `write_bytes`.
-
-    Raises:
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     if not traits_of(fs).renames:
         write_bytes(fs, path, content, like=like)
@@ -181,14 +159,28 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | Non
         raise
 
 
+@contextmanager
+def new_file(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+    """Open a new file for the block, which writes it; delete the file if the block fails.
+
+    Missing parents are created.
+    """
+    make_directory(fs, posixpath.dirname(path))
+    with storage_errors("write", path):
+        out = fs.open_output_stream(path, compression=None)
+    try:
+        with storage_errors("write", path), out:
+            yield out
+    except BaseException:
+        with suppress(HiveAcidError):
+            delete_file(fs, path)
+        raise
+
+
 def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -> None:
     """Create a directory and its missing parents, unless it exists.
 
     `like` is as in `open_up`, for the created directories.
-
-    Raises:
-        LocationPermissionError: creation is not permitted.
-        StorageError: creation failed for another reason.
     """
     missing = []
     if like is not None and fs.type_name == _LOCAL_TYPE:
@@ -207,10 +199,7 @@ def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     files of a table belong to all users of the table's directory. On HDFS, the name node sets the
     group, and an access control list or the setting fs.permissions.umask-mode decides.
 
-    Args:
-        fs: the file system.
-        path: the new file or directory.
-        like: the path of the table's directory. A right that `path` already has, stays.
+    `like` is the path of the table's directory. A right that `path` already has, stays.
 
     Raises:
         OSError: the rights cannot be changed.
@@ -239,24 +228,14 @@ def _open_up(path: str, model: os.stat_result) -> None:
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:
-    """Return True if there is a file or directory at the path.
-
-    Raises:
-        LocationPermissionError: access is not permitted.
-        StorageError: the file system did not answer.
-    """
+    """Return True if there is a file or directory at the path."""
     with storage_errors("look at", path):
         is_present: bool = fs.get_file_info(path).type != pafs.FileType.NotFound
         return is_present
 
 
 def move(fs: pafs.FileSystem, source: str, target: str) -> None:
-    """Rename a file and replace an existing target; create missing parents of the target.
-
-    Raises:
-        LocationPermissionError: changing the directories is not permitted.
-        StorageError: the source is missing, or renaming failed for a different reason.
-    """
+    """Rename a file and replace an existing target; create missing parents of the target."""
     with file_errors("rename", source):
         fs.create_dir(posixpath.dirname(target), recursive=True)
         fs.move(source, target)
@@ -272,8 +251,6 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
-        LocationPermissionError: changing the parent is not permitted.
-        StorageError: the source is missing, or renaming failed for a different reason.
     """
     if exists(fs, target):
         raise DirectoryExistsError(path=target)
@@ -297,10 +274,6 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     then see half a directory. A process that seemed dead could even publish half a directory. So
     the function first renames the directory to a hidden name. A store without renames deletes one
     file at a time, too, but only files that no reader uses.
-
-    Raises:
-        LocationPermissionError: removal is not permitted.
-        StorageError: removal failed for another reason.
     """
     with storage_errors("delete", path):
         try:
@@ -316,12 +289,7 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
 
 
 def delete_file(fs: pafs.FileSystem, path: str) -> None:
-    """Remove a file; do nothing if it is missing.
-
-    Raises:
-        LocationPermissionError: removal is not permitted.
-        StorageError: removal failed for another reason.
-    """
+    """Remove a file; do nothing if it is missing."""
     with storage_errors("delete", path):
         try:
             fs.delete_file(path)
@@ -339,11 +307,8 @@ def check_writable(location: str) -> None:
     Permission bits do not suffice, because an ACL, a mount option or the server may override them.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         ConfigurationError: the location is a file. The same error is raised if the location is in
             an encryption zone, and no KMS is configured.
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     fs, root = open_location(location)
     with storage_errors("write", location):

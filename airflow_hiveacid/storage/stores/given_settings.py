@@ -1,9 +1,9 @@
 """Store settings that Python clients need in every process, taken from Spark's configuration.
 
-The driver reads the settings once from its Hadoop configuration (`spark.store_settings`). Python
-workers read the settings from an environment variable. Only settings with the names below are
-passed. None of the passed settings is secret. The settings take precedence over `core-site.xml` and
-`hdfs-site.xml` in HADOOP_CONF_DIR.
+The driver reads the settings once from its Hadoop configuration (`spark.engine.store_settings`).
+Python workers read the settings from an environment variable. Only settings with the names below
+are passed. None of the passed settings is secret. The settings take precedence over `core-site.xml`
+and `hdfs-site.xml` in HADOOP_CONF_DIR.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "x", "fs.s3a.access.key": "y"}
@@ -18,13 +18,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.hadoop_settings import read_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
 """The environment variable with the settings for Python workers, as JSON."""
@@ -111,11 +109,7 @@ def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return a setting's value as an integer; None if it is not set.
-
-    Raises:
-        ConfigurationError: the value is not a whole number.
-    """
+    """Return a setting's value as an integer; None if it is not set."""
     text = settings.get(name)
     if text is None:
         return None
@@ -125,11 +119,7 @@ def number_of(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def bytes_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set.
-
-    Raises:
-        ConfigurationError: the value is not a size.
-    """
+    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set."""
     text = settings.get(name)
     if text is None:
         return None

@@ -1,7 +1,6 @@
 """Hadoop's client settings, and the umask; hdfs-native does not apply the umask itself.
 
 The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses.
-The module returns the settings by name.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"
@@ -12,14 +11,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _UMASK: Final = "fs.permissions.umask-mode"
@@ -37,9 +34,6 @@ def read_settings(
     """Return the settings of this process's Hadoop client; empty if no directory is configured.
 
     `names` are the files to read; a later file overrides earlier files.
-
-    Raises:
-        ConfigurationError: a file exists but cannot be read.
     """
     folder = settings_folder(environment)
     settings: dict[str, str] = {}

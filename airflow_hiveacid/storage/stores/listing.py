@@ -1,8 +1,8 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
 The module takes a location, or a directory in a file system. The module returns the files with
-sizes and times, and the content of compactors' marker files. This module must not depend on the
-content of data files.
+sizes and times, and the content of compactors' marker files. It also lists and aborts incomplete
+uploads, which occupy space, although no file listing shows them.
 
 Example:
     >>> metadata_text("compacted")
@@ -13,25 +13,20 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    StorageError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
+from airflow_hiveacid.format.records.maintenance import LeftUpload
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo
+from airflow_hiveacid.storage.stores.traits import publishes_files, traits_of
 
 _LISTING_ATTEMPTS: Final = 5
 # Up to this many directories are listed without threads. Most partitions contain fewer directories,
@@ -46,13 +41,6 @@ def list_table(location: str) -> Listing:
     A hidden directory is listed without its content, because no reader uses its content. If a
     directory vanishes during the listing, a cleaner or a publisher is running. Then the function
     repeats the listing, because a partly outdated listing could lack rows.
-
-    Raises:
-        LocationNotFoundError: the location does not exist.
-        ConfigurationError: the location is not a directory.
-        LocationPermissionError: reading is not permitted.
-        CorruptFileError: a marker file does not have Hive's format.
-        StorageError: the location kept changing.
     """
     fs, root = open_location(location)
     is_kept = traits_of(fs).keeps_directories
@@ -78,21 +66,12 @@ def _kept_changing(location: str) -> StorageError:
 
 
 def list_roots(roots: Sequence[PartitionInfo]) -> list[Listing]:
-    """Return the listing of each root of a table, in the same order.
-
-    Raises:
-        StorageError: a root cannot be listed; see `list_table`.
-    """
+    """Return the listing of each root of a table, in the same order."""
     return each_in_threads(lambda root: list_table(root.location), roots)
 
 
 def files_below(location: str, path: str) -> tuple[FileEntry, ...]:
-    """Return the files that `list_table` would list at or below a path; none if it is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the files that `list_table` would list at or below a path; none if it is missing."""
     fs, root = open_location(location)
     with storage_errors("list", f"{location}/{path}"):
         try:
@@ -202,12 +181,7 @@ def metadata_text(data_format: str) -> bytes:
 
 
 def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
-    """Return the files with this name prefix, sorted by name; none if the directory is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the files with this name prefix, sorted by name; none if the directory is missing."""
     with storage_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(
@@ -228,10 +202,6 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
 
     If a directory vanishes during the listing, the function repeats the listing, because the
     directory's files may have moved to a directory that was already listed.
-
-    Raises:
-        LocationPermissionError: reading a directory is not permitted.
-        StorageError: listing failed for another reason, or the location kept changing.
     """
     fs, root = open_location(location)
     top = f"{root.rstrip('/')}/"
@@ -250,12 +220,7 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
 
 
 def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
-    """Return the sorted names of a directory's direct subdirectories; none if it is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the sorted names of a directory's direct subdirectories; none if it is missing."""
     with storage_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(sorted(i.base_name for i in infos if i.type == pafs.FileType.Directory))
@@ -265,10 +230,6 @@ def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
     """Return the direct entries of each directory below a location, hidden ones included.
 
     Paths are relative to the location. The listing of a missing directory is empty.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
     """
     fs, root = open_location(location)
 
@@ -296,10 +257,6 @@ def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
     """Return the total bytes of the files below a directory, and the time of its last change.
 
     The time is in seconds since 1970.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
         own = fs.get_file_info(directory)
@@ -307,3 +264,30 @@ def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
         changes = [i.mtime.timestamp() for i in (own, *infos) if i.mtime is not None]
         size = sum(i.size for i in infos if i.type == pafs.FileType.File)
         return size, max(changes, default=0.0)
+
+
+def open_uploads(location: str) -> tuple[LeftUpload, ...]:
+    """Return all open uploads below a location on a store with uploads (`publishes_files`)."""
+    fs, root = open_location(location)
+    with storage_errors("list the uploads of", location):
+        return tuple(
+            LeftUpload(
+                path=upload.path.removeprefix(f"{root}/"),
+                upload_id=upload.upload_id,
+                begun_s=upload.begun_s,
+            )
+            for upload in fs.handler.open_uploads(root)
+        )
+
+
+def give_up(location: str, uploads: Sequence[LeftUpload]) -> None:
+    """Abort these uploads; ignore uploads that no longer exist."""
+    fs, root = open_location(location)
+    with storage_errors("abort uploads below", location):
+        each_in_threads(lambda u: fs.handler.give_up(f"{root}/{u.path}", u.upload_id), uploads)
+
+
+def give_up_all(location: str) -> None:
+    """Abort every upload below a location; do nothing on a store without uploads."""
+    if publishes_files(scheme_of(location)):
+        give_up(location, open_uploads(location))

@@ -18,7 +18,8 @@ import functools
 import importlib.util
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -32,9 +33,6 @@ from airflow_hiveacid.storage.stores.given_settings import (
 from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
 from airflow_hiveacid.storage.stores.s3.client import open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)\Z", re.DOTALL)
 HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
@@ -76,9 +74,6 @@ def locate(location: str) -> tuple[str, str]:
     Pass the store to `client_of`. The path is not decoded, because the metastore does not escape
     paths like URIs (see Hadoop's class Path). So a `%2F` in the name of a partition directory is
     literal.
-
-    Raises:
-        ConfigurationError: as `open_location`.
     """
     scheme, authority, path = _split(location)
     if scheme == "file":
@@ -97,11 +92,7 @@ def locate(location: str) -> tuple[str, str]:
 
 
 def client_of(store: str) -> pafs.FileSystem:
-    """Return the client of a store; each process creates and keeps its own client.
-
-    Raises:
-        ConfigurationError: the client is missing.
-    """
+    """Return the client of a store; each process creates and keeps its own client."""
     if store == LOCAL_STORE:
         return _local()
     scheme, _, authority = store.partition("://")
@@ -114,11 +105,7 @@ def client_of(store: str) -> pafs.FileSystem:
 
 
 def scheme_of(location: str) -> str:
-    """Return the scheme of a location in lower case; `file` if it has none.
-
-    Raises:
-        ConfigurationError: the location is empty or relative.
-    """
+    """Return the scheme of a location in lower case; `file` if it has none."""
     return _split(location)[0]
 
 

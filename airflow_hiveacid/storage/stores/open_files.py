@@ -1,4 +1,4 @@
-"""Base classes for open files, with the methods that `pyarrow.PythonFile` needs.
+"""Base classes of our file systems and their open files, with the methods that pyarrow needs.
 
 A reader has a position and a length. After a failure, a writer does not complete its file.
 """
@@ -8,10 +8,46 @@ from __future__ import annotations
 import errno
 import io
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+
+class StoreHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+    """pyarrow's handler for one store; `root` is the URI of the store."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path unchanged, because only `/` is a special character in it."""
+        return path
+
+    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
+        """Return the file information of each path."""
+        return [self._look(path) for path in paths]
+
+    @abstractmethod
+    def _look(self, path: str) -> pafs.FileInfo: ...
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file for sequential reading."""
+        return self.open_input_file(path)
+
+    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+        """Raise an error, because no caller appends to files."""
+        raise NotImplementedError(f"appending is not supported: {path}")
+
+    def delete_root_dir_contents(self) -> None:
+        """Raise an error, because no caller needs this method."""
+        raise NotImplementedError(f"cannot empty {self._root}")
 
 
 class FileReader(ABC):
@@ -44,11 +80,7 @@ class FileReader(ABC):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read `size` bytes, or fewer at the end; if `size` is None or negative, read to the end.
-
-        Raises:
-            OSError: reading failed, or returned too few bytes.
-        """
+        """Read `size` bytes, or fewer at the end; if it is None or negative, read to the end."""
         remainder = max(0, self._size_bytes - self._at)
         length = remainder if size is None or size < 0 else min(size, remainder)
         if not length:

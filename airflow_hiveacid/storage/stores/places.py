@@ -1,8 +1,7 @@
 """The identity of directories: whether two locations lead to one directory, or into each other.
 
-The module takes locations, and returns identities to compare. A location may have several
-spellings: symbolic links and bind mounts on a local disk, schemes of S3, addresses of one HDFS. The
-module must not depend on the content of directories.
+A location may have several spellings: symbolic links and bind mounts on a local disk, schemes of
+S3, addresses of one HDFS.
 """
 
 from __future__ import annotations

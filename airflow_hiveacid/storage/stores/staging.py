@@ -1,9 +1,5 @@
 """Build directories where no reader looks, then publish them whole under their final names.
 
-The module takes the location of a table or partition and a token. The module returns the paths to
-write to, writes a directory's marker files, and publishes the directory. This module must not
-depend on the content of data files.
-
 All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
 the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
 accepted yet. `_parts/` contains files that later tasks read, and that are never published. `_flat/`
@@ -24,15 +20,12 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    StorageError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError, UnsupportedTableError
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     COMPACTED_FORMAT,
@@ -41,6 +34,7 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     staging_directory,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -67,11 +61,6 @@ from airflow_hiveacid.storage.stores.traits import (
     renames_directories,
     traits_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
 
 log = logging.getLogger("hiveacid")
 
@@ -141,11 +130,7 @@ class Staging:
     def attempt_path(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
         """Return the path at which a task attempt writes a file for that directory.
 
-        Args:
-            directory: the final directory name.
-            file_name: the final file name.
-            attempt: identifies the attempt, so that a late attempt cannot touch the files of a
-                different attempt.
+        By `attempt`, a late attempt cannot touch the files of a different attempt.
         """
         return attempt_path(self.root, attempt, directory, file_name)
 
@@ -155,9 +140,7 @@ class Staging:
         On a store without renames, the file of `attempt_path` cannot be read before it is
         published. This file can be read once it is closed, and is never published.
 
-        Args:
-            file_name: the file's name.
-            attempt: identifies the attempt, so that each attempt has its own file.
+        Each `attempt` has its own file.
         """
         return f"{self.root}/{_PARTS}/{attempt}/{file_name}"
 
@@ -172,7 +155,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: a different attempt was accepted before.
-            StorageError: the attempt did not write the file, or moving failed.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
         if not traits_of(fs).renames:
@@ -183,34 +165,19 @@ class Staging:
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
-        """Create the staged directory with this final name; return its path.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: creation failed for another reason.
-        """
+        """Create the staged directory with this final name; return its path."""
         path = self.path_for(directory)
         make_directory(*open_location(path), like=self._shared_like)
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
-        """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: writing failed for another reason.
-        """
+        """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file."""
         self._add(directory, ACID_VERSION_FILE, MARKERS[ACID_VERSION_FILE])
 
     def add_metadata_file(
         self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
     ) -> None:
-        """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653).
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: writing failed for another reason.
-        """
+        """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653)."""
         self._add(directory, METADATA_FILE, metadata_text(data_format))
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
@@ -227,8 +194,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: a target exists; it is unchanged.
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: a directory was not built, or renaming failed.
         """
         fs, root = open_location(self.root)
         _, table = open_location(self.location)
@@ -264,7 +229,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: the directory exists, or another writer is creating it.
-            LocationPermissionError: writing to the location is not permitted.
             StorageError: an attempt did not write one of `files`, or publishing failed. Some files
                 may be visible.
         """
@@ -288,12 +252,7 @@ class Staging:
     def take_back_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
     ) -> None:
-        """Undo a complete or partial `publish_files`; do not touch other writers' files.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: removal failed.
-        """
+        """Undo a complete or partial `publish_files`; do not touch other writers' files."""
         fs, target = open_location(self.final_path(directory))
         store = fs.handler
         for name in reversed(markers):
@@ -308,12 +267,7 @@ class Staging:
         each_in_threads(take_back, files)
 
     def discard(self) -> None:
-        """Remove all files that this attempt has staged; a second call does nothing.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: removal failed for another reason.
-        """
+        """Remove all files that this attempt has staged; a second call does nothing."""
         delete_directory(*open_location(self.top))
 
 
@@ -323,7 +277,6 @@ def check_publishable(table: object, location: str) -> None:
     Raises:
         UnsupportedTableError: the location's store is untested, and no setting allows changes on
             it.
-        ConfigurationError: the location is not an absolute path or URI.
     """
     scheme = scheme_of(location)
     if renames_directories(scheme) or publishes_files(scheme):
@@ -349,14 +302,7 @@ def check_publishable(table: object, location: str) -> None:
 def check_renames(table: object, location: str, what: str) -> None:
     """Check that files and directories at a location can be renamed in one step.
 
-    Args:
-        table: the table, for the message.
-        location: the location to check.
-        what: the operation that needs renames. The operation becomes the subject of the message.
-
-    Raises:
-        UnsupportedTableError: the location's store has no renames.
-        ConfigurationError: the location is not an absolute path or URI.
+    `what` is the operation that needs renames. It becomes the subject of the message.
     """
     scheme = scheme_of(location)
     if not renames_directories(scheme):

@@ -9,13 +9,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -32,9 +30,6 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
     On a fast store, threads only block each other. To read footers from a local disk, sixteen
     threads take 2.5 times as long as one thread. So at first, only the calling thread runs the
     function. Other threads start when this thread waits for the store longer than it computes.
-
-    Raises:
-        Exception: the first exception of the function.
     """
 
     def of_part(part: Sequence[_T]) -> list[_R]:
@@ -74,10 +69,6 @@ def results_in_order(function: Callable[[_T], _R], items: Iterable[_T]) -> Itera
     """Yield the function's result for each item, in order, `AT_ONCE` at a time.
 
     If an item fails, the results of earlier items are still yielded.
-
-    Raises:
-        Exception: the function's exception for the first failed item. Later items may have been
-            processed.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(function, items)

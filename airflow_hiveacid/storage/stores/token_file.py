@@ -39,11 +39,7 @@ class TokenFile:
         return _path_of(self._descriptor)
 
     def replace(self, content: bytes) -> None:
-        """Replace the file's content.
-
-        Raises:
-            OSError: memory is insufficient.
-        """
+        """Replace the file's content."""
         fresh = _memory()
         try:
             with os.fdopen(fresh, "wb", closefd=False) as file:
@@ -55,11 +51,7 @@ class TokenFile:
 
 
 def scratch() -> tuple[int, str]:
-    """Return the descriptor and path of a new file in memory; the caller must close it.
-
-    Raises:
-        OSError: as for `TokenFile`.
-    """
+    """Return the descriptor and path of a new file in memory; the caller must close it."""
     descriptor = _memory()
     return descriptor, _path_of(descriptor)
 

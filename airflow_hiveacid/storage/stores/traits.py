@@ -10,17 +10,15 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores.hdfs.handler import HDFS_NATIVE
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyarrow import fs as pafs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,7 @@
 An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
 calendar (Julian before 1582-10-15). Arrow ignores the calendar. A date keeps its label (year,
 month, day). So a hybrid day becomes the proleptic day with the same label
-(CalendarUtils.convertDateToProleptic in Hive's storage API). The module takes and returns NumPy
-arrays of days and seconds since 1970-01-01.
+(CalendarUtils.convertDateToProleptic in Hive's storage API).
 
 Example:
     >>> to_proleptic_days(np.array([-719164, -141428, -141427]))
@@ -18,8 +17,11 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, TypeKind, Writer
+from airflow_hiveacid.storage.values.nested import null_mask
 
 SWITCHOVER: Final = dt.date(1582, 10, 15)
 """The first day of the Gregorian calendar."""
@@ -27,8 +29,11 @@ SWITCHOVER: Final = dt.date(1582, 10, 15)
 SWITCHOVER_DAY: Final = -141427
 """`SWITCHOVER` in days since 1970-01-01."""
 
+SECONDS_A_DAY: Final = 86400
+SWITCHOVER_SECOND: Final = SWITCHOVER_DAY * SECONDS_A_DAY
+"""The first second of `SWITCHOVER`, since 1970-01-01."""
+
 EPOCH: Final = dt.date(1970, 1, 1)
-_SECONDS_A_DAY: Final = 86400
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
 _MILLIS: Final = 1000
 # OrcFile.WriterVersion ORC_135: the first writer version in files of Hive 3.
@@ -52,10 +57,8 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
     Hive 2 wrote the hybrid calendar; Hive 3.1 (with Java's LocalDate) and Trino wrote the proleptic
     calendar. This function returns the calendar that these writers used.
 
-    Args:
-        tail: the file's tail.
-        is_hives: True if the file was written into an ACID table: it has the ACID columns, or lies
-            in a base or delta of an insert-only table.
+    `is_hives`: the file was written into an ACID table. So it has the ACID columns, or lies in a
+    base or delta of an insert-only table.
     """
     match tail.calendar:
         case OrcCalendar.JULIAN_GREGORIAN:
@@ -82,7 +85,7 @@ def may_have_old_days(tail: OrcTail, column_id: int) -> bool:
         dates = statistics.dates
         return not (dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY)
     times = statistics.timestamps
-    switchover_ms = SWITCHOVER_DAY * _SECONDS_A_DAY * _MILLIS
+    switchover_ms = SWITCHOVER_SECOND * _MILLIS
     return not (times.HasField("minimum_utc") and times.minimum_utc >= switchover_ms)
 
 
@@ -98,10 +101,25 @@ def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
     return wide
 
 
+def proleptic_dates(dates: pa.Array) -> pa.Array:
+    """Convert an Arrow array of hybrid dates to proleptic dates."""
+    days = to_proleptic_days(dates.cast(pa.int32()).fill_null(0).to_numpy())
+    return pa.array(days.astype("int32"), mask=null_mask(dates)).cast(pa.date32())
+
+
+def unknown_calendar(path: str, column: str) -> UnsupportedFileError:
+    """Return the error for old values of a file that does not state their calendar."""
+    return UnsupportedFileError(
+        path=path,
+        reason=f"column {column!r} has values before 1582-10-15, and the file does not state"
+        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
+    )
+
+
 def to_proleptic_seconds(seconds: _Ints) -> _Ints:
     """Convert hybrid wall-clock seconds to proleptic seconds; each time keeps its label."""
-    days = np.floor_divide(seconds, _SECONDS_A_DAY)
-    return seconds + (to_proleptic_days(days) - days) * _SECONDS_A_DAY
+    days = np.floor_divide(seconds, SECONDS_A_DAY)
+    return seconds + (to_proleptic_days(days) - days) * SECONDS_A_DAY
 
 
 def _julian_label(days: _Ints) -> tuple[_Ints, _Ints, _Ints]:

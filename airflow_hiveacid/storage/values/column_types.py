@@ -1,8 +1,5 @@
 """Convert Hive types to Arrow types and to the type tree of an ORC file.
 
-The module takes columns with Hive type strings. The module returns Arrow types, and trees of types
-with ORC column IDs. The module must not depend on the purpose of columns.
-
 Example:
     >>> from airflow_hiveacid.format.table import Column
     >>> row_type([Column(name="id", type="bigint"), Column(name="code", type="char(3)")])
@@ -11,12 +8,14 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     ArrayType,
@@ -29,11 +28,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +69,6 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
     """Return the Arrow type of a Hive type; char and varchar become strings of any length.
 
     Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
-
-    Raises:
-        UnsupportedTableError: the type is a union or contains a union.
     """
     match hive_type:
         case PrimitiveType(name=name):
@@ -100,21 +91,12 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
 
 
 def row_type(columns: Sequence[Column]) -> pa.StructType:
-    """Return the Arrow type of the struct `row`, with the fields in the order of `columns`.
-
-    Raises:
-        InvalidNameError: a type string is not a Hive type.
-        UnsupportedTableError: a column is a union or contains a union.
-    """
+    """Return the Arrow type of the struct `row`, with the fields in the order of `columns`."""
     return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
 
 
 def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]:
-    """Return the types of columns, with ORC column IDs counted depth first from `first_id`.
-
-    Raises:
-        InvalidNameError: a type string is not a Hive type.
-    """
+    """Return the types of columns, with ORC column IDs counted depth first from `first_id`."""
     nodes: list[TypeNode] = []
     next_id = first_id
     for column in columns:
@@ -127,14 +109,14 @@ def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]
 def _node(name: str, hive_type: HiveType, column_id: int) -> TypeNode:
     children: list[TypeNode] = []
     next_id = column_id + 1
-    for child_name, child_type in _child_types(hive_type):
+    for child_name, child_type in _parts_of(hive_type):
         child = _node(f"{name}.{child_name}", child_type, next_id)
         children.append(child)
         next_id += sum(1 for _ in child.walk())
     return TypeNode(column_id=column_id, name=name, type=hive_type, children=tuple(children))
 
 
-def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
+def _parts_of(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
     match hive_type:
         case ArrayType(element=element):
             return (("[]", element),)
@@ -144,6 +126,18 @@ def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
             return fields
         case _:
             return ()
+
+
+def types_in(hive_type: HiveType) -> Iterator[HiveType]:
+    """Yield a type and the types inside it, at any depth; unions are not looked into."""
+    yield hive_type
+    for _, part in _parts_of(hive_type):
+        yield from types_in(part)
+
+
+def holds(hive_type: HiveType, kind: HiveType) -> bool:
+    """Return whether a type is or contains `kind`, at any depth."""
+    return kind in types_in(hive_type)
 
 
 def is_text(hive_type: HiveType) -> bool:

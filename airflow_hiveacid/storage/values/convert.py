@@ -1,10 +1,9 @@
 """Plan how to read a table's columns from an ORC file.
 
-The module takes the type tree of a file and the wanted columns. For each column, the module returns
-the column ID to read, and a function that converts Arrow's array to the table's type. Columns are
-found by name at every level; case is ignored. A missing column is NULL. If all columns of a file
-are called `_colN`, as before HIVE-4243, columns are found by position, as in ORC's SchemaEvolution.
-The module must not depend on row identities or file paths.
+For each column, the module returns the column ID to read, and a function that converts Arrow's
+array to the table's type. Columns are found by name at every level; case is ignored. A missing
+column is NULL. If all columns of a file are called `_colN`, as before HIVE-4243, columns are found
+by position, as in ORC's SchemaEvolution.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ import enum
 import functools
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.types import (
-    parse_type,
-)
-from airflow_hiveacid.storage.orc.footer import OrcCalendar
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
 from airflow_hiveacid.storage.values.converters import (
@@ -33,17 +32,8 @@ from airflow_hiveacid.storage.values.converters import (
     nulls,
     read_type,
 )
-from airflow_hiveacid.storage.values.timestamps import (
-    TimestampForm,
-    may_overflow,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_overflow
 
 _log: Final = logging.getLogger(__name__)
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
@@ -104,18 +94,11 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
 ) -> tuple[FieldPlan, ...]:
     """Plan how to read columns from the struct with this column ID.
 
-    Args:
-        tail: the file's tail.
-        struct_id: the column ID of the struct that holds the table's columns.
-        columns: the table's columns, in the table's order.
-        wanted: the columns to plan for, in the order of the result.
-        form: the form of timestamps in the result.
-        matching: the method of finding columns.
-        zone: the time zone of the writer; None means UTC.
-        is_hives: whether a file without ACID columns was written into an ACID table (`is_hybrid`).
+    `columns` are in the table's order; `wanted` are those to plan for, in the order of the result.
+    `zone` is that of the writer; None means UTC. `is_hives`: a file without ACID columns was
+    written into an ACID table (`is_hybrid`).
 
     Raises:
-        InvalidNameError: a type string is not a Hive type.
         UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a
             column may have been renamed.
     """

@@ -1,8 +1,6 @@
 """Convert a column of an ORC file, as Arrow reads it, to a table's column.
 
-The conversion covers nesting, types and calendars. The module takes the type tree of a file and the
-wanted Hive type, and returns a function on arrays. The module must not depend on which column is
-converted.
+The conversion covers nesting, types and calendars.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,10 +37,12 @@ from airflow_hiveacid.storage.orc.footer import (
     hive_text,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, proleptic_dates
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.nested import parts_of, unsliced, with_parts
 from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
+from airflow_hiveacid.storage.values.time_zones import TimeZone
 from airflow_hiveacid.storage.values.timestamps import (
     PAIR_TYPE,
     TimestampForm,
@@ -51,12 +51,6 @@ from airflow_hiveacid.storage.values.timestamps import (
     instants,
     of_pairs,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 _DATED: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
@@ -92,9 +86,7 @@ class ColumnFile:
 
     def dated_below(self, column_id: int) -> list[int]:
         """Return the column IDs of all dates and timestamps in a column, at any depth."""
-        type_ = self.types[column_id]
-        inner_ids = [i for child in type_.children for i in self.dated_below(child)]
-        return [column_id, *inner_ids] if type_.kind in _DATED else inner_ids
+        return [i for i in self.tail.below([column_id]) if self.types[i].kind in _DATED]
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
@@ -140,23 +132,19 @@ def nulls(type_: pa.DataType) -> Convert:
 
 
 def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -> Convert:
-    """Return the conversion of a file's column to this type; `name` is for messages.
-
-    Raises:
-        UnsupportedFileError: the column's type in the file cannot be read as this type.
-    """
+    """Return the conversion of a file's column to this type; `name` is for messages."""
     type_ = source.types[column_id]
     match wanted, type_.kind:
         case StructType(), TypeKind.STRUCT:
             return _struct(source, type_, wanted, name)
         case ArrayType(element=element), TypeKind.LIST:
             inner = converter(source, type_.children[0], element, f"{name}.[]")
-            return _list(inner, read_type(wanted, source.form))
+            return _with_converted_parts([inner], read_type(wanted, source.form))
         case MapType(key=key, value=value), TypeKind.MAP:
             keys = converter(source, type_.children[0], key, f"{name}.[key]")
             values = converter(source, type_.children[1], value, f"{name}.[value]")
             checked = _with_keys(source, keys, key, name)
-            return _map(checked, values, read_type(wanted, source.form))
+            return _with_converted_parts([checked, values], read_type(wanted, source.form))
         case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
             parts = [
                 converter(source, child, option, f"{name}.{index}")
@@ -171,12 +159,12 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
 
 
 def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -> Convert:
-    fields = [pa.field(f, read_type(t, source.form)) for f, t in wanted.fields]
+    result_type = read_type(wanted, source.form)
     parts: list[tuple[int | None, Convert]] = []
-    for (field_name, field_type), field in zip(wanted.fields, fields, strict=True):
+    for field_name, field_type in wanted.fields:
         child = child_named(type_, field_name)
         if child is None:
-            parts.append((None, nulls(field.type)))
+            parts.append((None, nulls(read_type(field_type, source.form))))
         else:
             inner = converter(source, child, field_type, f"{name}.{field_name}")
             parts.append((type_.children.index(child), inner))
@@ -189,26 +177,22 @@ def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -
             )
             for position, inner in parts
         ]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+        return with_parts(array, children, result_type)
 
     return convert
 
 
-def _list(inner: Convert, type_: pa.DataType) -> Convert:
+def _with_converted_parts(inner: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of a list or map, given the conversions of its parts."""
+
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        array, seconds = _unsliced(array), _unsliced(seconds)
-        values = inner(array.values, None if seconds is None else seconds.values)
-        return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=_mask(array))
-
-    return convert
-
-
-def _map(inner_keys: Convert, inner_values: Convert, type_: pa.DataType) -> Convert:
-    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        array, seconds = _unsliced(array), _unsliced(seconds)
-        keys = inner_keys(array.keys, None if seconds is None else seconds.keys)
-        values = inner_values(array.items, None if seconds is None else seconds.items)
-        return pa.MapArray.from_arrays(array.offsets, keys, values, type=type_, mask=_mask(array))
+        array = unsliced(array)
+        parts = parts_of(array)
+        of_seconds: list[pa.Array | None] = [None] * len(parts)
+        if seconds is not None:
+            of_seconds = parts_of(unsliced(seconds))
+        converted = [c(p, s) for c, p, s in zip(inner, parts, of_seconds, strict=True)]
+        return with_parts(array, converted, type_)
 
     return convert
 
@@ -243,15 +227,6 @@ def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
         )
 
     return convert
-
-
-def _unsliced(array: pa.Array | None) -> pa.Array | None:
-    """Return the array with offset 0, because lists can be rebuilt only from such arrays."""
-    return array if array is None or array.offset == 0 else pa.concat_arrays([array])
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
 
 
 # ---- primitive types -----------------------------------------------------------------------------
@@ -316,20 +291,14 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
 
 
 def _proleptic(array: pa.Array) -> pa.Array:
-    days = array.cast(pa.int32())
-    earliest = pc.min(days).as_py()
+    earliest = pc.min(array.cast(pa.int32())).as_py()
     if earliest is None or earliest >= SWITCHOVER_DAY:
         return array
-    shifted = to_proleptic_days(days.fill_null(0).to_numpy()).astype("int32")
-    return pa.array(shifted, mask=_numpy_mask(array)).cast(pa.date32())
+    return proleptic_dates(array)
 
 
 def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
-    """Check that 38 digits can hold a column of decimals without precision as Arrow shows them.
-
-    Raises:
-        UnsupportedFileError: the column's statistics do not prove this.
-    """
+    """Check that 38 digits can hold a column of decimals without precision as Arrow shows them."""
     statistics = tail.statistics(column_id) if tail.row_index_stride else None
     if statistics is not None and statistics.HasField("values") and not statistics.values:
         return  # every value is NULL
@@ -355,11 +324,7 @@ def _whole_digits(bound: str) -> float:
 
 
 def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
-    """Return the conversion of decimals without precision; they are shown with one more digit.
-
-    Raises:
-        UnsupportedFileError: the wanted type may keep more digits than are shown.
-    """
+    """Return the conversion of decimals without precision; they are shown with one more digit."""
     if not (isinstance(wanted, DecimalType) and wanted.scale <= type_.scale):
         raise UnsupportedFileError(
             path=source.tail.path,
@@ -423,8 +388,3 @@ _STORED: Final[Mapping[int, pa.DataType]] = {
     TypeKind.DATE: pa.date32(),
     TypeKind.TIMESTAMP: PAIR_TYPE,
 }
-
-
-def _numpy_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
-    return mask

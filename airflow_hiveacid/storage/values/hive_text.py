@@ -1,8 +1,7 @@
 """Format dates, timestamps, decimals and floating-point numbers as Hive does.
 
-The module takes Arrow arrays (timestamps as seconds and nanoseconds). The module returns a string
-for each row, or None for NULL. The formats are those of Java (Date, Timestamp, HiveDecimal,
-Double.toString). Hive uses these formats if a column's type is changed to string.
+The formats are those of Java (Date, Timestamp, HiveDecimal, Double.toString). Hive uses these
+formats if a column's type is changed to string.
 
 Example:
     >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)
@@ -19,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.storage.values.calendars import SECONDS_A_DAY
 from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
 
 Texts = list[str | None]
 
-_SECONDS_A_DAY: Final = 86400
 # The days 0001-01-01 and 9999-12-31. Between these days, NumPy and Java format days in the same
 # way.
 _PLAIN_DAYS: Final = (-719162, 2932896)
@@ -42,8 +41,8 @@ def timestamp_texts(pairs: pa.Array) -> Texts:
     """Format timestamps as `yyyy-MM-dd HH:mm:ss[.fraction]`, without trailing zeros."""
     seconds = pairs.field(SECONDS).fill_null(0).to_numpy()
     nanos = pairs.field(NANOS).fill_null(0).to_numpy()
-    days = np.floor_divide(seconds, _SECONDS_A_DAY)
-    clock = (seconds - days * _SECONDS_A_DAY).astype("datetime64[s]").astype(str)
+    days = np.floor_divide(seconds, SECONDS_A_DAY)
+    clock = (seconds - days * SECONDS_A_DAY).astype("datetime64[s]").astype(str)
     texts = [
         f"{day} {time[11:]}" for day, time in zip(_day_texts(days), clock.tolist(), strict=True)
     ]

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -37,9 +38,6 @@ from airflow_hiveacid.storage.values.hive_text import (
     local_timestamp_texts,
     timestamp_texts,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Json = Any
 """A value that `json.dumps` accepts."""

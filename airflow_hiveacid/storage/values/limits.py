@@ -1,7 +1,6 @@
 """Change or refuse values that ORC, its C++ writer or Hive cannot store correctly.
 
-The module takes the `row` column of a batch. The module returns the column to store, and facts
-about the column that the writer needs. Every check is one Arrow or NumPy kernel over a column.
+Every check is one Arrow or NumPy kernel over a column.
 
 - The children of a NULL struct become NULL. Otherwise the children's values would move to different
   rows. Arrow's ORC writer sets children to NULL only if the outermost struct is NULL
@@ -31,16 +30,20 @@ Example:
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
 from airflow_hiveacid.storage.values.char_text import longest, padded, unpadded
+from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.nested import mask_of
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS_A_SECOND,
     NANOSECONDS_REACH_S,
@@ -48,14 +51,7 @@ from airflow_hiveacid.storage.values.timestamps import (
     seconds_and_nanos,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
-
-    Longs = npt.NDArray[np.int64]
+Longs = npt.NDArray[np.int64]
 
 _UNADJUSTED_NANOS: Final = 999_999
 _OFFSET_BYTES: Final = 4
@@ -65,12 +61,10 @@ _OFFSET_BYTES: Final = 4
 class FittedRows:
     """Rows ready for encoding, with facts about them that the encoder needs.
 
-    Attributes:
-        rows: The struct array; NULL structs have NULL children, and `char` values are padded.
-            Timestamp pairs are converted to Arrow timestamps in nanoseconds, unless `needs_rows` is
-            True.
-        needs_rows: True if Arrow's ORC writer cannot write at least one timestamp.
-        nul_column_ids: ORC column IDs of string columns that contain a NUL character.
+    NULL structs in `rows` have NULL children, and `char` values are padded. Timestamp pairs are
+    converted to Arrow timestamps in nanoseconds, unless `needs_rows`: then Arrow's ORC writer
+    cannot write at least one timestamp. `nul_column_ids` are the string columns that contain a NUL
+    character.
     """
 
     rows: pa.StructArray
@@ -94,10 +88,7 @@ class _Findings:
 def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> FittedRows:
     """Check one batch of rows; convert it to the values to store.
 
-    Args:
-        rows: The rows as a struct without NULL, with the fields of `nodes`.
-        nodes: The columns' types.
-        table: The table, for messages.
+    `rows` is a struct without NULL, with the fields of `nodes`.
 
     Raises:
         TypeMismatchError: a string is too long for its column, or a timestamp has a fraction in the
@@ -172,17 +163,13 @@ def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
 
 
 def _rebuilt(values: pa.Array, children: Sequence[pa.Array]) -> pa.Array:
-    mask = _null_mask(values)
+    mask = mask_of(values)
     if pa.types.is_struct(values.type):
         names = [field.name for field in values.type]
         return pa.StructArray.from_arrays(children, names=names, mask=mask)
     offsets = pc.subtract(values.offsets, values.offsets[0])
     build = pa.MapArray if pa.types.is_map(values.type) else pa.ListArray
     return build.from_arrays(offsets, *children, mask=mask)
-
-
-def _null_mask(values: pa.Array) -> pa.Array | None:
-    return values.is_null() if values.null_count else None
 
 
 def _as_char(values: pa.Array, length: int) -> pa.Array:

@@ -1,8 +1,8 @@
 """Normalise the strings of partition values to the values that Hive reads.
 
 The metastore stores the strings that a client wrote when it added a partition, such as `1`, `01` or
-`x`. This module returns a normal spelling, or None for NULL. Spark's casts accept this spelling in
-every session. tests/interop/test_comparisons.py compares the results with Hive 4.0.1.
+`x`. Spark's casts accept the normal spelling in every session. tests/interop/test_comparisons.py
+compares the results with Hive 4.0.1.
 
 Example:
     >>> [partition_text_of(text, "int") for text in ("01", "+5", "1.7", "x")]
@@ -14,11 +14,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.format.types import (
     CharType,
     DecimalType,
@@ -28,11 +30,6 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.values.promotion import promote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionName
 
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 _SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)

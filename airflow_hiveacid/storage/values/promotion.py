@@ -3,8 +3,8 @@
 The module takes an Arrow array with the file's type, and the Hive type of the table. The module
 returns an array with the table's type. Values that do not fit become NULL, as in ORC's
 ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module does the
-same. This module must not depend on files or nesting. These conversions are for ORC files. Columns
-of Parquet files may only be widened; `storage.plain.parquet.fit` has the rules.
+same. These conversions are for ORC files. Columns of Parquet files may only be widened;
+`storage.plain.parquet.fit` has the rules.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
@@ -18,8 +18,9 @@ import datetime as dt
 import decimal
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from airflow_hiveacid.format.types import (
     PrimitiveType,
     VarcharType,
 )
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.calendars import SECONDS_A_DAY, SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.char_text import cut, padded, texts
 from airflow_hiveacid.storage.values.hive_text import (
     Texts,
@@ -42,10 +43,8 @@ from airflow_hiveacid.storage.values.hive_text import (
     double_texts,
     timestamp_texts,
 )
-from airflow_hiveacid.storage.values.timestamps import NANOS, PAIR_TYPE, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from airflow_hiveacid.storage.values.nested import null_mask
+from airflow_hiveacid.storage.values.timestamps import NANOS, NANOS_A_SECOND, PAIR_TYPE, SECONDS
 
 
 class OutOfRangeError(ValueError):
@@ -59,7 +58,6 @@ _INTEGERS: Final[Mapping[str, pa.DataType]] = {
     "bigint": pa.int64(),
 }
 _FLOATS: Final[Mapping[str, pa.DataType]] = {"float": pa.float32(), "double": pa.float64()}
-_SECONDS_A_DAY: Final = 86400
 _HOURS: Final = 24
 _MONTHS: Final = 12
 _MOST_DAYS: Final = 31
@@ -81,12 +79,10 @@ _JAVA_TIMESTAMP: Final = re.compile(
     rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}) ([0-9]{{2}}):([0-5][0-9])"
     r"(?::([0-5][0-9])(?:\.([0-9]{0,9}))?)?\Z"
 )
-# Before the first of these seconds, the result depends on the calendar of the file and of Hive's
-# version. The last second is that of the year 9999.
-_FIRST_SECOND: Final = SWITCHOVER_DAY * _SECONDS_A_DAY
+# Before SWITCHOVER_SECOND, the result depends on the calendar of the file and of Hive's version.
+# This is the last second of the year 9999.
 _LAST_SECOND: Final = 253_402_300_799
 _LONGEST_INSTANT: Final = 31_556_889_864_403_199  # java.time.Instant.MAX, in seconds
-_NANOS_A_SECOND: Final = 1_000_000_000
 
 
 def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
@@ -148,14 +144,10 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _known_times(pairs: pa.Array) -> pa.Array:
-    """Return the pairs with NULL in both fields of each NULL pair.
-
-    Raises:
-        OutOfRangeError: a timestamp is before 1582-10-15.
-    """
+    """Return the pairs with NULL in both fields of each NULL pair."""
     seconds, nanos = pairs.flatten()
     earliest = pc.min(seconds).as_py()
-    if earliest is not None and earliest < _FIRST_SECOND:
+    if earliest is not None and earliest < SWITCHOVER_SECOND:
         raise OutOfRangeError("a time before 1582-10-15 as a number")
     return pa.StructArray.from_arrays([seconds, nanos], fields=list(pairs.type))
 
@@ -186,7 +178,7 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     if pa.types.is_struct(source):
         pairs = _known_times(array)
         whole, part = (pairs.field(f).cast(pa.float64(), safe=False) for f in (SECONDS, NANOS))
-        return pc.add(whole, pc.divide(part, float(_NANOS_A_SECOND))).cast(wanted, safe=False)
+        return pc.add(whole, pc.divide(part, float(NANOS_A_SECOND))).cast(wanted, safe=False)
     if pa.types.is_decimal(source):
         # Arrow's direct cast from decimal to 32-bit float can be wrong in the last digit.
         return array.cast(pa.float64()).cast(wanted, safe=False)
@@ -230,7 +222,7 @@ def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
     elif pa.types.is_struct(source):
         pairs = _known_times(array)
         return [
-            None if whole is None else Decimal(whole * _NANOS_A_SECOND + part).scaleb(-9, _EXACT)
+            None if whole is None else Decimal(whole * NANOS_A_SECOND + part).scaleb(-9, _EXACT)
             for whole, part in zip(*(f.to_pylist() for f in pairs.flatten()), strict=True)
         ]
     else:
@@ -305,8 +297,8 @@ def _to_date(array: pa.Array) -> pa.Array | None:
     if not pa.types.is_struct(array.type):
         return None
     seconds = array.field(SECONDS).fill_null(0).to_numpy()
-    days = np.floor_divide(seconds, _SECONDS_A_DAY).astype(np.int32)
-    return pa.array(days, mask=array.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+    days = np.floor_divide(seconds, SECONDS_A_DAY).astype(np.int32)
+    return pa.array(days, mask=null_mask(array)).cast(pa.date32())
 
 
 def _parsed_date(text: str) -> dt.date | None:
@@ -334,7 +326,7 @@ def _days_of(year: int, month: int) -> int:
 def _to_timestamp(array: pa.Array) -> pa.Array | None:
     source = array.type
     if pa.types.is_date32(source):
-        seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * _SECONDS_A_DAY
+        seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * SECONDS_A_DAY
         return pa.StructArray.from_arrays(
             [pa.array(seconds), pa.array(np.zeros(len(array), dtype=np.int32))],
             fields=[PAIR_TYPE.field(SECONDS), PAIR_TYPE.field(NANOS)],
@@ -351,7 +343,7 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
     else:
         return None
     for pair in pairs:
-        if pair is not None and not _FIRST_SECOND <= pair[0] <= _LAST_SECOND:
+        if pair is not None and not SWITCHOVER_SECOND <= pair[0] <= _LAST_SECOND:
             raise OutOfRangeError(f"{pair[0]} seconds as a time before 1582-10-15 or after 9999")
     return _pairs(pairs)
 
@@ -380,7 +372,7 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
         return None
     date = dt.date(_known_year(year, text), month, min(day, _days_of(year, month)))
     days = (date - dt.date(1970, 1, 1)).days
-    seconds = days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second
+    seconds = days * SECONDS_A_DAY + hour * 3600 + minute * 60 + second
     if seconds > _LAST_SECOND:
         raise OutOfRangeError(f"the text {text!r}, whose year is not 1 to 9999,")
     return seconds, nanos
@@ -405,7 +397,7 @@ def _of_double(value: float) -> tuple[int, int] | None:
 def _of_decimal(value: Decimal) -> tuple[int, int] | None:
     """Cut a number of seconds to nanoseconds; ORC returns NULL beyond java.time.Instant."""
     nanos = int(value.scaleb(9, _EXACT))
-    seconds, rest = divmod(nanos, _NANOS_A_SECOND)
+    seconds, rest = divmod(nanos, NANOS_A_SECOND)
     return None if abs(seconds) > _LONGEST_INSTANT else (seconds, rest)
 
 

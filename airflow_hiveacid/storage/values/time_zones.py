@@ -11,8 +11,7 @@ follow the database, also before 1900 (`civil_zone_of`).
 
 The input is the name of a zone, and seconds as NumPy arrays. The rules come from the package
 `tzdata`, or from the system's files if the package is not installed. The package comes first,
-because Debian's files contain other rules for the time before 1970. This module must not depend on
-files of tables.
+because Debian's files contain other rules for the time before 1970.
 
 Example:
     >>> year_1899, year_2024 = -2_208_990_000, 1_720_000_000
@@ -30,17 +29,15 @@ import functools
 import re
 import struct
 import zoneinfo
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _Ints = npt.NDArray[np.int64]
 

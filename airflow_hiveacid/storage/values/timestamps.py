@@ -2,29 +2,27 @@
 
 Arrow counts nanoseconds in 64 bits. This range covers the years 1677 to 2262. If a value is outside
 this range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
-seconds and nanoseconds can be read separately. This module takes a column that was read as
-timestamps or as separate parts. The module returns the form that the caller needs. If a value does
-not fit into this form, the module raises an error. The module never changes a value.
+seconds and nanoseconds can be read separately. A value that does not fit into the
+wanted form is an error; the module never changes a value. For Spark, timestamps at any depth of
+nesting are converted between microseconds and pairs of seconds and nanoseconds.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.values.calendars import to_proleptic_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.nested import null_mask, parts_of, unsliced, with_parts
+from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 SECONDS: Final = "seconds"
 NANOS: Final = "nanos"
@@ -100,17 +98,11 @@ def instants(
 ) -> Instants:
     """Return the timestamps of a column.
 
-    Args:
-        array: the column as Arrow reads it. If `raw_seconds` is given, only the nanoseconds of
-            `array` are used.
-        raw_seconds: the seconds of the column, as they are stored. None if `array` has complete
-            timestamps.
-        hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
-        zone: the time zone of the writer; None means UTC. If a zone is given, `raw_seconds` must
-            be given, too.
-
-    Returns:
-        The times that the writer's clocks showed (TimestampTreeReader.readTimestamp).
+    If `raw_seconds` has the column's seconds as they are stored, only the nanoseconds of `array`
+    are used; otherwise `array` has complete timestamps. `hybrid`: the file's dates before
+    1582-10-15 are in the hybrid calendar. `zone` is that of the writer, and needs `raw_seconds`;
+    None means UTC. The result are the times that the writer's clocks showed
+    (TimestampTreeReader.readTimestamp).
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = counts_of(array)
@@ -143,11 +135,7 @@ def of_pairs(pairs: pa.Array) -> Instants:
 def in_form(
     found: Instants, form: TimestampForm, zone: str | None, *, path: str, column: str
 ) -> pa.Array:
-    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow, or None.
-
-    Raises:
-        UnsupportedFileError: a value does not fit the form.
-    """
+    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow, or None."""
     if form is TimestampForm.PAIR:
         return pa.StructArray.from_arrays(
             [pa.array(found.seconds), pa.array(found.nanos.astype(np.int32))],
@@ -182,8 +170,7 @@ def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
 def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
     """Return the seconds since 1970, rounded down, and the remaining nanoseconds; 0 for NULL.
 
-    Args:
-        values: Timestamps of any unit, or pairs (`PAIR_TYPE`).
+    `values` are timestamps of any unit, or pairs (`PAIR_TYPE`).
     """
     if pa.types.is_struct(values.type):
         times = of_pairs(values)
@@ -202,3 +189,55 @@ def counts_of(array: pa.Array) -> _Ints:
     """Return Arrow timestamps as integers in their own unit; 0 for NULL."""
     counts: _Ints = array.cast(pa.int64()).fill_null(0).to_numpy()
     return counts
+
+
+_MICROS_A_SECOND: Final = UNITS_A_SECOND["us"]
+_NANOS_A_MICRO: Final = NANOS_A_SECOND // _MICROS_A_SECOND
+
+
+def with_pairs(array: pa.Array) -> pa.Array:
+    """Replace each Arrow timestamp with an exact pair of seconds and nanoseconds."""
+    return _mapped(array, lambda a: pa.types.is_timestamp(a.type), _as_pair)
+
+
+def with_microseconds(array: pa.Array) -> pa.Array:
+    """Replace each pair with Arrow microseconds without time zone, rounded down.
+
+    Rounding down preserves the order. Microseconds cover more than the years 1 to 9999.
+    """
+    return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), _as_microseconds)
+
+
+def _mapped(
+    array: pa.Array,
+    is_meant: Callable[[pa.Array], bool],
+    change: Callable[[pa.Array], pa.Array],
+) -> pa.Array:
+    if is_meant(array):
+        return change(array)
+    if not pa.types.is_nested(array.type):
+        return array
+    array = unsliced(array)
+    parts = [_mapped(part, is_meant, change) for part in parts_of(array)]
+    types = [part.type for part in parts]
+    if pa.types.is_struct(array.type):
+        result_type = pa.struct(zip((field.name for field in array.type), types, strict=True))
+    else:
+        result_type = (pa.map_ if pa.types.is_map(array.type) else pa.list_)(*types)
+    return with_parts(array, parts, result_type)
+
+
+def _as_pair(array: pa.Array) -> pa.Array:
+    seconds, nanos = seconds_and_nanos(array)
+    return pa.StructArray.from_arrays(
+        [pa.array(seconds), pa.array(nanos.astype(np.int32))],
+        fields=list(PAIR_TYPE),
+        mask=array.is_null(),
+    )
+
+
+def _as_microseconds(array: pa.Array) -> pa.Array:
+    seconds = array.field(array.type.get_field_index(SECONDS)).fill_null(0).to_numpy()
+    nanos = array.field(array.type.get_field_index(NANOS)).fill_null(0).to_numpy()
+    counts = seconds * _MICROS_A_SECOND + nanos.astype(np.int64) // _NANOS_A_MICRO
+    return pa.array(counts, mask=null_mask(array)).cast(pa.timestamp("us"))

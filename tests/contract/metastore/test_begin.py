@@ -51,11 +51,7 @@ def test_the_steps_of_a_transaction_run_in_a_fixed_order(
     bench: Bench, client: MetastorePort
 ) -> None:
     steps: list[str] = []
-    with begin(
-        client,
-        job_terms(clock=bench.clock, on_step=steps.append),
-        writes=[access(bench.table(), UPDATE)],
-    ) as txn:
+    with bench.begin(client, on_step=steps.append, writes=[access(bench.table(), UPDATE)]) as txn:
         assert steps == ["opened", "allocated", "locked", "fenced", "snapshot"]
         txn.step("mine")
     assert steps == ["opened", "allocated", "locked", "fenced", "snapshot", "mine", *STEPS[5:]]
@@ -65,7 +61,7 @@ def test_a_transaction_commits_and_releases_its_locks_when_its_body_returns(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
-    with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn:
+    with bench.begin(client, writes=[access(table, INSERT)]) as txn:
         assert not now(client, table).is_visible(txn.write_ids[table.ref])
     assert now(client, table).is_visible(txn.write_ids[table.ref])
     assert client.show_locks(table.ref) == ()
@@ -79,7 +75,7 @@ def test_an_error_in_the_body_aborts_this_transaction_and_no_other(
     neighbour = start(bench.client(), access(table, INSERT))
 
     def fail() -> None:
-        with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]):
+        with bench.begin(client, writes=[access(table, INSERT)]):
             raise BodyError
 
     with pytest.raises(BodyError):
@@ -96,9 +92,7 @@ def test_tables_written_in_one_transaction_are_committed_together(
     bench: Bench, client: MetastorePort
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
-    with begin(
-        client, job_terms(clock=bench.clock), writes=[access(one, INSERT), access(other, INSERT)]
-    ) as txn:
+    with bench.begin(client, writes=[access(one, INSERT), access(other, INSERT)]) as txn:
         pass
     seen = client.valid_write_ids([one.ref, other.ref], client.valid_txns())
     assert all(seen[ref].is_visible(txn.write_ids[ref]) for ref in (one.ref, other.ref))
@@ -109,12 +103,7 @@ def test_the_snapshot_covers_all_tables_and_does_not_change(
     bench: Bench, client: MetastorePort
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
-    with begin(
-        client,
-        job_terms(clock=bench.clock),
-        reads=[access(one, SELECT)],
-        writes=[access(other, INSERT)],
-    ) as txn:
+    with bench.begin(client, reads=[access(one, SELECT)], writes=[access(other, INSERT)]) as txn:
         late = start(bench.client(), access(one, INSERT))
         late.client.commit_txn(late.txn_id)
         assert now(client, one).is_visible(late.write_id)
@@ -127,11 +116,7 @@ def test_a_reader_holds_shared_read_locks_and_commits_at_its_end(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
-    with begin(
-        client,
-        job_terms(None, clock=bench.clock),
-        reads=[access(table, SELECT, partitions=(month("1"),))],
-    ) as txn:
+    with bench.begin(client, None, reads=[access(table, SELECT, partitions=(month("1"),))]) as txn:
         (lock,) = client.show_locks(table.ref)
         assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
         assert txn.write_ids == {}
@@ -144,11 +129,8 @@ def test_a_reader_holds_shared_read_locks_and_commits_at_its_end(
 def test_an_open_reader_of_any_transaction_type_is_in_the_list_of_open_transactions(
     bench: Bench, client: MetastorePort, txn_type: TxnType
 ) -> None:
-    with begin(
-        client,
-        job_terms("reader", clock=bench.clock),
-        reads=[access(bench.table(), SELECT)],
-        txn_type=txn_type,
+    with bench.begin(
+        client, "reader", reads=[access(bench.table(), SELECT)], txn_type=txn_type
     ) as txn:
         txns = bench.client().valid_txns()
         assert txn.txn_id in txns.open
@@ -165,11 +147,7 @@ def test_a_lock_that_times_out_is_withdrawn_and_the_error_names_its_holder(
     began_s = bench.clock.monotonic()
     with (
         pytest.raises(LockNotAcquiredError, match=r"exclusive on .*by hand") as caught,
-        begin(
-            client,
-            job_terms("waiter", lock_timeout_s=0.5, clock=bench.clock),
-            writes=[access(table, UPDATE)],
-        ),
+        bench.begin(client, "waiter", lock_timeout_s=0.5, writes=[access(table, UPDATE)]),
     ):
         pytest.fail("the body must not run")
     # The bound counts from the beginning of it all, however little of it the locks had left.
@@ -221,14 +199,10 @@ def test_an_update_restarts_if_another_update_commits_before_its_snapshot(
     def overtake(step: str) -> None:
         steps.append(step)
         if steps == ["opened"]:
-            with begin(
-                rival, job_terms("rival", clock=bench.clock), writes=[access(table, UPDATE)]
-            ):
+            with bench.begin(rival, "rival", writes=[access(table, UPDATE)]):
                 pass
 
-    with begin(
-        client, job_terms(clock=bench.clock, on_step=overtake), writes=[access(table, UPDATE)]
-    ) as txn:
+    with bench.begin(client, on_step=overtake, writes=[access(table, UPDATE)]) as txn:
         assert steps == [*STEPS[:5], *STEPS[:5]]
         assert txn.first_txn_id < txn.txn_id
         mine = txn.write_ids[table.ref]
@@ -248,9 +222,7 @@ def test_an_insert_does_not_restart_if_an_update_commits_before_its_snapshot(
             other = start(bench.client(), access(table, UPDATE))
             other.client.commit_txn(other.txn_id)
 
-    with begin(
-        client, job_terms(clock=bench.clock, on_step=overtake), writes=[access(table, INSERT)]
-    ):
+    with bench.begin(client, on_step=overtake, writes=[access(table, INSERT)]):
         assert steps == [*STEPS[:5]]
 
 
@@ -262,9 +234,7 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conf
 
     def race() -> None:
         # An INSERT lets all others go on, also on 3.1, where a second update would wait.
-        with begin(
-            client, job_terms("slow", clock=bench.clock), writes=[access(table, INSERT)]
-        ) as slow:
+        with bench.begin(client, "slow", writes=[access(table, INSERT)]) as slow:
             fast = start(other, access(table, UPDATE))
             other.commit_txn(fast.txn_id)
             late = components_for([], [access(table, UPDATE)], client.generation)
@@ -281,7 +251,7 @@ def test_an_abandoned_transaction_commits_nothing_and_releases_its_locks(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
-    with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn:
+    with bench.begin(client, writes=[access(table, INSERT)]) as txn:
         txn.abandon()
     assert txn.is_ended
     assert not now(client, table).is_visible(txn.write_ids[table.ref])
@@ -294,7 +264,7 @@ def test_a_transaction_that_another_client_aborted_cannot_commit(
     table = bench.table()
     with (
         pytest.raises(TransactionAbortedError),
-        begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn,
+        bench.begin(client, writes=[access(table, INSERT)]) as txn,
     ):
         assert bench.client().abort_txn(txn.txn_id)
     assert not now(client, table).is_visible(txn.write_ids[table.ref])
@@ -304,10 +274,8 @@ def test_only_locked_partitions_of_written_tables_can_be_registered(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2", "3")
-    with begin(
-        client,
-        job_terms(clock=bench.clock),
-        writes=[access(table, UPDATE, INSERT, partitions=(month("1"), month("2")))],
+    with bench.begin(
+        client, writes=[access(table, UPDATE, INSERT, partitions=(month("1"), month("2")))]
     ) as txn:
         txn.register_partitions(table.ref, [month("1")], {INSERT})
         with pytest.raises(ValueError, match="no lock on partitions month=3"):
@@ -327,7 +295,7 @@ def test_statistics_of_a_written_table_are_marked_outdated_before_the_commit(
     def look(step: str) -> None:
         seen[step] = "COLUMN_STATS_ACCURATE" in client.get_table(table.ref).parameters
 
-    with begin(client, job_terms(clock=bench.clock, on_step=look), writes=[access(table, INSERT)]):
+    with bench.begin(client, on_step=look, writes=[access(table, INSERT)]):
         pass
     assert (seen["snapshot"], seen["body_done"]) == (True, False)
 
@@ -393,11 +361,7 @@ def test_writes_of_a_named_mixed_case_partition_conflict_on_every_metastore_vers
     rival = bench.client()
     slow = client.open_txn()
     slow_write = client.allocate_write_id(slow, table.ref)
-    with begin(
-        rival,
-        job_terms(clock=bench.clock),
-        writes=[access(table, UPDATE, partitions=(month("Jan"),))],
-    ):
+    with bench.begin(rival, writes=[access(table, UPDATE, partitions=(month("Jan"),))]):
         pass
     client.add_dynamic_partitions(slow, slow_write, table.ref, [month("Jan")], UPDATE)
     with pytest.raises(WriteConflictError):

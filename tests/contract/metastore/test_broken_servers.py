@@ -88,9 +88,7 @@ def test_a_call_times_out_even_if_the_server_sends_a_byte_now_and_then() -> None
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_an_http_call_times_out_even_if_the_server_sends_a_byte_now_and_then(
-    part: str,
-) -> None:
+def test_an_http_call_times_out_even_if_the_server_sends_a_byte_now_and_then(part: str) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(reply())
 
     def answer(_: bytes, connection: socket.socket) -> None:

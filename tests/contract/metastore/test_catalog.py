@@ -10,11 +10,7 @@ from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    TableDiffersError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format.errors import MetastoreCallError, TableDiffersError, TableNotFoundError
 from airflow_hiveacid.format.table import (
     Column,
     Constraints,

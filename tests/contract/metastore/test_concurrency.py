@@ -67,10 +67,7 @@ def test_fifty_concurrent_clients_get_distinct_transaction_ids(endpoint: Metasto
 
 @pytest.mark.parametrize(("operation", "winners"), [(INSERT, 8), (UPDATE, 1), (DELETE, 1)])
 def test_eight_concurrent_inserts_all_commit_but_only_one_of_eight_changes_does(
-    endpoint: MetastoreEndpoint,
-    client: MetastoreClient,
-    operation: DataOperation,
-    winners: int,
+    endpoint: MetastoreEndpoint, client: MetastoreClient, operation: DataOperation, winners: int
 ) -> None:
     ref = TableRef("default", f"eight_{operation.value}")
     table = client.create_table(NewTable(ref=ref, columns=_COLUMNS))

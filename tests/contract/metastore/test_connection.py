@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +45,7 @@ from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
@@ -71,13 +72,19 @@ def v3(**answers: Callable[..., object]) -> StubServer:
     return StubServer(**{**known, **answers})
 
 
+@contextmanager
+def served(server: StubServer) -> Iterator[tuple[StubServer, MetastoreClient]]:
+    with server, client_of(server.uri) as client:
+        yield server, client
+
+
 def refused_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
 def test_the_metastore_generation_is_requested_once_per_connection() -> None:
-    with v4() as server, client_of(server.uri) as client:
+    with served(v4()) as (server, client):
         assert client.generation is MetastoreGeneration.V4
         assert client.generation is MetastoreGeneration.V4
         assert server.calls == ["get_open_txns_req"]
@@ -87,7 +94,7 @@ def test_the_metastore_generation_is_requested_once_per_connection() -> None:
 
 
 def test_a_server_without_the_newer_call_is_recognized_as_3x() -> None:
-    with v3() as server, client_of(server.uri) as client:
+    with served(v3()) as (_, client):
         assert client.generation is MetastoreGeneration.V3
         assert client.valid_txns().high_watermark == 7
 
@@ -96,7 +103,7 @@ def test_a_server_that_fails_in_the_newer_call_is_recognized_as_4x() -> None:
     def stumble(_: object) -> None:
         raise NotImplementedError
 
-    with v4(get_open_txns_req=stumble) as server, client_of(server.uri) as client:
+    with served(v4(get_open_txns_req=stumble)) as (_, client):
         assert client.generation is MetastoreGeneration.V4
 
 
@@ -110,7 +117,7 @@ def test_a_server_without_write_ids_is_refused_as_too_old() -> None:
 
 
 def test_a_call_that_only_newer_servers_support_raises_a_version_error() -> None:
-    with v3() as server, client_of(server.uri) as client:
+    with served(v3()) as (server, client):
         with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
             client.find_next_compaction("w", worker_version="1")
         # The connection is still good.
@@ -120,10 +127,7 @@ def test_a_call_that_only_newer_servers_support_raises_a_version_error() -> None
 
 def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_connection_is_lost() -> None:
     answers = iter([hang_up, lambda: ShowLocksResponse(locks=[])])
-    with (
-        v4(show_locks=lambda _: next(answers)()) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(show_locks=lambda _: next(answers)())) as (server, client):
         assert client.show_locks() == ()
         assert server.calls.count("show_locks") == 2
         assert server.connections == 2
@@ -131,7 +135,7 @@ def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_connection_is_lost(
 
 def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
-    with v4(lock=hang_up, commit_txn=hang_up) as server, client_of(server.uri) as client:
+    with served(v4(lock=hang_up, commit_txn=hang_up)) as (server, client):
         with pytest.raises(MetastoreUnavailableError, match="lock"):
             client.lock(request)
         with pytest.raises(MetastoreUnavailableError, match="commit_txn"):
@@ -147,10 +151,7 @@ def test_an_internal_error_is_retried_if_safe_and_then_reported_as_unavailable()
 
     answers = iter([stumble, lambda: ShowLocksResponse(locks=[]), *[stumble] * 9])
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
-    with (
-        v4(show_locks=lambda _: next(answers)(), lock=stumble) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(show_locks=lambda _: next(answers)(), lock=stumble)) as (server, client):
         assert client.show_locks() == ()
         with pytest.raises(MetastoreUnavailableError, match="Internal error"):
             client.show_locks()
@@ -175,10 +176,7 @@ def test_a_closed_idle_connection_is_replaced_before_the_next_call() -> None:
 def test_an_unknown_lock_state_counts_as_not_acquired() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     answer = LockResponse(lockid=5, state=99)
-    with (
-        v4(lock=lambda _: answer, check_lock=lambda _: answer) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(lock=lambda _: answer, check_lock=lambda _: answer)) as (_, client):
         assert client.lock(request).state is LockState.NOT_ACQUIRED
         assert client.check_lock(LockId(5), TxnId(1)).state is LockState.NOT_ACQUIRED
 
@@ -190,10 +188,7 @@ def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() 
         )
         for number, state, kind in ((1, LockStates.ACQUIRED, 77), (2, 88, LockTypes.SHARED_WRITE))
     ]
-    with (
-        v4(show_locks=lambda _: ShowLocksResponse(locks=held)) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(show_locks=lambda _: ShowLocksResponse(locks=held))) as (_, client):
         locks = client.show_locks()
     assert [(one.lock_type.value, one.state.value) for one in locks] == [
         ("type 77", "acquired"),
@@ -206,7 +201,7 @@ def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() 
 def test_a_transaction_in_an_unknown_state_may_be_open() -> None:
     listed = [TxnInfo(id=n, state=n, user="u", hostname="h") for n in (1, 2, 3, 99)]
     answer = GetOpenTxnsInfoResponse(txn_high_water_mark=99, open_txns=listed)
-    with v4(get_open_txns_info=lambda: answer) as server, client_of(server.uri) as client:
+    with served(v4(get_open_txns_info=lambda: answer)) as (_, client):
         found = client.open_txns_info()
     assert [(one.state.value, one.may_be_open) for one in found] == [
         ("committed", False),
@@ -226,10 +221,7 @@ def test_locks_of_other_transactions_are_filtered_out_of_the_response(
         )
         for txn_id in (1, 2)
     ]
-    with (
-        make(show_locks=lambda _: ShowLocksResponse(locks=locks)) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(make(show_locks=lambda _: ShowLocksResponse(locks=locks))) as (_, client):
         assert [lock.txn_id for lock in client.show_locks(txn_id=TxnId(2))] == [2]
         assert [lock.txn_id for lock in client.show_locks()] == [1, 2]
 
@@ -278,7 +270,7 @@ def test_a_connection_lost_at_the_first_call_names_the_possible_causes() -> None
             match=r"disconnected before it answered .*no free worker thread .*a required login",
         ):
             client.valid_txns()
-    with v4(show_locks=hang_up) as server, client_of(server.uri) as client:
+    with served(v4(show_locks=hang_up)) as (server, client):
         client.valid_txns()
         with pytest.raises(MetastoreUnavailableError) as caught:
             client.show_locks()
@@ -332,7 +324,7 @@ def test_a_meta_exception_of_a_repeatable_call_is_retried_once_on_a_new_connecti
     def refuse(_: object) -> None:
         raise MetaException(message="Persistence Manager has been closed")
 
-    with v4(get_table_req=refuse) as server, client_of(server.uri) as client:
+    with served(v4(get_table_req=refuse)) as (server, client):
         with pytest.raises(MetastoreCallError, match="Persistence Manager"):
             client.get_table(TableRef("db", "t"))
         assert (server.calls.count("get_table_req"), server.connections) == (2, 2)
@@ -342,7 +334,7 @@ def test_the_response_to_an_interrupted_call_is_not_read_by_the_next_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer = OpenTxnsResponse(txn_ids=[41])
-    with v4(open_txns=lambda _: answer) as server, client_of(server.uri) as client:
+    with served(v4(open_txns=lambda _: answer)) as (server, client):
         assert client.open_txn() == 41
         stubs = client._connection._own_stubs()
 
@@ -367,10 +359,7 @@ def test_a_commit_does_not_wait_for_the_response_to_an_interrupted_call(
             committed.wait(timeout=10)
         return OpenTxnsResponse(txn_ids=[41])
 
-    with (
-        v4(open_txns=open_txns, commit_txn=lambda _: committed.set()) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(open_txns=open_txns, commit_txn=lambda _: committed.set())) as (server, client):
         assert client.open_txn() == 41
 
         def interrupt() -> None:
@@ -385,7 +374,7 @@ def test_a_commit_does_not_wait_for_the_response_to_an_interrupted_call(
 
 
 def test_a_request_that_lacks_a_required_field_is_not_sent() -> None:
-    with v4(lock=hang_up) as server, client_of(server.uri) as client:
+    with served(v4(lock=hang_up)) as (server, client):
         request = LockRequest(txn_id=TxnId(1), components=None, agent_info="me")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             client.lock(request)
@@ -397,10 +386,7 @@ def test_the_columns_of_a_partition_are_read_only_if_it_is_sent_back() -> None:
     place = StorageDescriptor(cols=columns, location="file:/t/day=1")
     answer = [Partition(values=["1"], sd=place, parameters={"numRows": "7"})]
     ref = TableRef("db", "t")
-    with (
-        v4(get_partitions_by_names=lambda *_: answer) as server,
-        client_of(server.uri) as client,
-    ):
+    with served(v4(get_partitions_by_names=lambda *_: answer)) as (_, client):
         (found,) = client._locations(ref, ["day=1"])
         (whole,) = client._raw_partitions(ref, ["day=1"])
     assert (found.values, found.sd.location) == (["1"], "file:/t/day=1")
@@ -424,7 +410,7 @@ def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
         return [Partition(values=[name.partition("=")[2]], sd=place) for name in names]
 
     ref, names = TableRef("db", "t"), [f"day={number}" for number in range(120)]
-    with v4(get_partitions_by_names=answer) as server, client_of(server.uri) as client:
+    with served(v4(get_partitions_by_names=answer)) as (_, client):
         found = [one.values[0] for one in client._locations(ref, names)]
         assert found == [str(number) for number in range(120)]
         assert sizes == [120, 120, 60, 60, 30, 30, 30, 30]
@@ -445,7 +431,7 @@ def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:
         sizes.append(len(names))
         raise MetaException("no access")
 
-    with v4(get_partitions_by_names=refuse) as server, client_of(server.uri) as client:
+    with served(v4(get_partitions_by_names=refuse)) as (_, client):
         for _ in range(2):
             sizes.clear()
             with pytest.raises(MetastoreCallError, match="no access"):

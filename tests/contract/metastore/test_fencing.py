@@ -6,14 +6,10 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    FencedError,
-)
+from airflow_hiveacid.format.errors import FencedError
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
-from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,9 +35,11 @@ def job(
     attempt: AttemptId | None = None,
     first_txn_id: TxnId | None = None,
 ) -> AbstractContextManager[MetastoreTransaction]:
-    return begin(
+    return bench.begin(
         bench.client(),
-        job_terms(key, part=part, attempt=attempt or AttemptId.new(), clock=bench.clock),
+        key,
+        part=part,
+        attempt=attempt or AttemptId.new(),
         writes=[access(table, operation)],
         handover=Handover(bench.client(), first_txn_id) if first_txn_id else None,
     )
@@ -227,8 +225,8 @@ def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
 
     def older() -> None:
         with (
-            begin(client, job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
-            begin(bench.client(), job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
+            bench.begin(client, KEY, reads=[access(table, SELECT)]),
+            bench.begin(bench.client(), KEY, reads=[access(table, SELECT)]),
         ):
             pass
 

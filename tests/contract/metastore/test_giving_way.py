@@ -8,7 +8,10 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    LockNotAcquiredError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import CompactionType

@@ -178,9 +178,7 @@ def test_a_job_continues_after_its_login_expires_and_is_renewed(
 
 
 @contextmanager
-def _relayed(
-    endpoint: MetastoreEndpoint,
-) -> Iterator[tuple[MetastoreEndpoint, Callable[[], None]]]:
+def _relayed(endpoint: MetastoreEndpoint) -> Iterator[tuple[MetastoreEndpoint, Callable[[], None]]]:
     """The endpoint through a relay, and what cuts all its connections; HTTPS needs no cut."""
     if endpoint.transport.is_http:
         yield endpoint, lambda: None

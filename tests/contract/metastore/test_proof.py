@@ -9,9 +9,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
-from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
-from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -40,7 +38,7 @@ def entry_of(txn: MetastoreTransaction, table: TableInfo) -> LedgerEntry:
 
 
 def write(bench: Bench, client: MetastorePort, table: TableInfo, *, fails: bool) -> LedgerEntry:
-    with begin(client, job_terms(None, clock=bench.clock), writes=[access(table, INSERT)]) as txn:
+    with bench.begin(client, None, writes=[access(table, INSERT)]) as txn:
         entry = entry_of(txn, table)
         if fails:
             txn.abandon()
@@ -49,7 +47,7 @@ def write(bench: Bench, client: MetastorePort, table: TableInfo, *, fails: bool)
 
 def doubt(bench: Bench, client: MetastorePort, table: TableInfo, entry: LedgerEntry) -> str:
     """What the next run of the job says of it."""
-    with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn:
+    with bench.begin(client, writes=[access(table, INSERT)]) as txn:
         found = doubt_of(entry, txn.snapshot.write_ids(table.ref), txn.snapshot.txns)
         newest = txn.newest(table.ref)
         assert found == doubt_of(entry, newest.write_ids(table.ref), newest.txns)

@@ -221,9 +221,7 @@ def test_a_compaction_marked_as_compacted_but_not_committed_can_be_marked_as_fai
 
 
 @NEEDS_V4
-def test_open_transactions_are_distinguished_from_compactions(
-    client: MetastorePort,
-) -> None:
+def test_open_transactions_are_distinguished_from_compactions(client: MetastorePort) -> None:
     before = client.open_but_compactions()
     kinds = {kind: client.open_txn(kind) for kind in TxnType}
     opened = {kinds[TxnType.DEFAULT], kinds[TxnType.READ_ONLY]}

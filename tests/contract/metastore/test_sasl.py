@@ -224,9 +224,7 @@ def test_a_token_login_uses_the_strongest_offered_protection(
 
 
 @pytest.mark.parametrize("qops", ["auth", "auth,", "auth-conf-x,auth"])
-def test_a_token_login_refuses_a_challenge_without_integrity_protection(
-    qops: str,
-) -> None:
+def test_a_token_login_refuses_a_challenge_without_integrity_protection(qops: str) -> None:
     """The challenge travels in clear: whoever sits between can take the protections out of it."""
     with (
         serving(lambda: DigestHalf(IDENTIFIER, HALF, qops=qops)) as server,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import hdfs_native
 import pytest
@@ -21,10 +23,6 @@ from tests.contract.stores.hdfs_model import Entry, Model, Options
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.contract.stores.s3_faults import Faults
 from tests.support.s3_lab import MotoS3
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _numbers: Final = itertools.count(1)
 _UMASK: Final = 0o022

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OTHERS_WRITE = 0o002
 _clock = itertools.count(1_700_000_000_000)

@@ -6,17 +6,16 @@ of `LocalKdc`, whose folder holds the keytabs; gives the server, and a folder fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from tests.contract.stores.mini_hdfs import MiniHdfs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from tests.support.logins.kdc import LocalKdc
 
 SERVICE: Final = "hdfs/localhost"

@@ -9,18 +9,16 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _BUILD: Final = Path(__file__).resolve().parents[3] / "build"
 VERSION: Final = "3.4.2"
@@ -68,7 +66,7 @@ class MiniHdfs:
             settings: of Hadoop, each as `name=value`; no secret, since all are arguments.
             flags: of the JVM.
         """
-        port, details = _free_port(), folder / "details.json"
+        port, details = free_port("127.0.0.1"), folder / "details.json"
         options = [f"{name}={value}" for name, value in _SETTINGS.items()] + list(settings)
         command = [
             *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
@@ -133,10 +131,3 @@ def _bring(build: Path, artifacts: Sequence[str], kept: Path) -> None:
         ],
         check=True,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

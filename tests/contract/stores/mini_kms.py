@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import subprocess
 import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from xml.sax.saxutils import escape
 
+from airflow_hiveacid.local.process import free_port
 from tests.contract.stores.mini_hdfs import class_path
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _MAIN: Final = "org.apache.hadoop.crypto.key.kms.server.KMSWebServer"
 _JARS: Final = ("hadoop-kms", "hadoop-common")
@@ -47,7 +45,7 @@ class MiniKms:
     @contextmanager
     def started(cls, folder: Path) -> Iterator[MiniKms]:
         """Run one as long as the block; its files and its log are in the folder."""
-        conf, kms = folder / "conf", cls(_free_port())
+        conf, kms = folder / "conf", cls(free_port("127.0.0.1"))
         for place in (conf, folder / "temp", folder / "logs"):
             place.mkdir(parents=True)
         (conf / "password").touch(0o600)
@@ -101,10 +99,3 @@ def _write(file: Path, settings: Mapping[str, str]) -> None:
         for name, value in settings.items()
     )
     file.write_text(f"<configuration>\n{entries}</configuration>\n")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 _PROTOCOL: Final = b"org.apache.hadoop.hdfs.protocol.ClientProtocol"
 _AS_IT_IS: Final = (1 << 63) - 1

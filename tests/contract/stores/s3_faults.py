@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BODY = "<Error><Code>{code}</Code><Message>{code}</Message></Error>"
 

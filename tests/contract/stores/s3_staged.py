@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName
-from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
 
 COLUMNS: Final = [Column(name="id", type="bigint"), Column(name="name", type="string")]
 ROWS: Final = pa.record_batch(

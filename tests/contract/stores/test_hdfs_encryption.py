@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyarrow import fs as pafs
@@ -21,10 +22,6 @@ from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from tests.contract.stores.mini_hdfs import JARS, MiniHdfs, class_path
 from tests.contract.stores.mini_kms import MiniKms
 from tests.contract.stores.name_node_calls import make_zone
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.filesystem import (
-    make_directory,
-    rename_directory,
-    write_bytes,
-)
+from airflow_hiveacid.storage.stores.filesystem import make_directory, rename_directory, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,19 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    LocationPermissionError,
-    StorageError,
-)
+from airflow_hiveacid.format.errors import ConfigurationError, LocationPermissionError, StorageError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.loadable import LoadableFile
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -39,19 +35,18 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     files_below,
+    give_up,
     list_directories,
     list_files,
     list_table,
+    open_uploads,
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
 from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
     from tests.support.s3_lab import MotoS3
 

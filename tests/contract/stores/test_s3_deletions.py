@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -15,14 +16,14 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.spark.writing.abandoned import remove_abandoned
-from airflow_hiveacid.spark.writing.publish import token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes
+from airflow_hiveacid.storage.stores.listing import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.abandoned import remove_abandoned
+from airflow_hiveacid.writing.publish import token_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -31,8 +32,6 @@ from tests.contract.stores.s3_staged import DELTA, stage
 from tests.support.s3_lab import KEYS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
     from tests.support.s3_lab import MotoS3
 

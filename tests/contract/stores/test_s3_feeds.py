@@ -13,8 +13,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import FeedOvertakenError
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
+from airflow_hiveacid.storage.stores.listing import open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 
 if TYPE_CHECKING:
     from tests.support.s3_lab import MotoS3

@@ -21,20 +21,13 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.maintenance.stored_files import stored_files
 from airflow_hiveacid.plan.cleaning import plan_uploads
-from airflow_hiveacid.spark.writing.publish import Publication
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_directory,
-    read_bytes,
-    write_bytes,
-)
-from airflow_hiveacid.storage.stores.listing import (
-    list_table,
-)
+from airflow_hiveacid.storage.stores.filesystem import delete_directory, read_bytes, write_bytes
+from airflow_hiveacid.storage.stores.listing import give_up, list_table, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.publish import Publication
 from tests.contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
 from tests.unit.storage.orc_tables import ids
 

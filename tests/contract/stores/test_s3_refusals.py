@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,22 +17,14 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
 )
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.filesystem import (
-    exists,
-    write_bytes,
-)
+from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
-from airflow_hiveacid.storage.stores.listing import (
-    list_files,
-    list_table,
-)
+from airflow_hiveacid.storage.stores.listing import list_files, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.s3.errors import s3_errors
 from tests.support.s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
 
 

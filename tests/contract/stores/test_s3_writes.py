@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,29 +16,26 @@ from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing.order import WriteOrder
-from airflow_hiveacid.spark.writing.publish import StagedFile, assemble
-from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.publish import StagedFile, assemble
+from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
     from tests.support.s3_lab import MotoS3
 
 _, INSERT, _, _, OVERWRITE = DataOperation
@@ -68,9 +66,7 @@ class Job:
 
         return WriteOrder(
             run=Run(
-                job_key="dag/run/task/-1",
                 generation=0,
-                attempt=self.attempt,
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
             ),

@@ -10,12 +10,9 @@ Airflow's environment with drivers for PostgreSQL.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import tempfile
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from demo.errors import DemoError
@@ -23,9 +20,7 @@ from tests.proofs.airflow import examples, jobs, watches
 from tests.proofs.airflow.rows import Row, keep
 from tests.proofs.airflow.site import NotSeenError, Site, site
 from tests.proofs.airflow.warehouse.play import warehouse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+from tests.proofs.programs import clocked, refuse_unknown, working_folder
 
 PLAYS: Final[Mapping[str, Callable[[Site], Iterator[Row]]]] = {
     "slots": jobs.slots,
@@ -47,22 +42,14 @@ _BY_DEFAULT: Final = tuple(play for play in PLAYS if play != "warehouse")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run plays and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.airflow")
-    # No `choices`: with them, Python 3.11 refuses an empty list.
     parser.add_argument("plays", nargs="*", metavar="PLAY", help=", ".join(PLAYS))
     parser.add_argument("--keep", help="folder for servers and logs, which stays")
     parser.add_argument("--no-report", action="store_true", help="leave the page alone")
     asked = parser.parse_args(argv)
-    if unknown := set(asked.plays) - set(PLAYS):
-        parser.error(f"no such play: {', '.join(sorted(unknown))}; there are {', '.join(PLAYS)}")
-    folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-airflow-")).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    began, are_good = time.monotonic(), True
-
-    def say(line: str) -> None:
-        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
-
+    refuse_unknown(parser, "play", asked.plays, PLAYS)
+    say, are_good = clocked(), True
     try:
-        with site(folder, say) as servers:
+        with working_folder(asked.keep, "hiveacid-airflow") as folder, site(folder, say) as servers:
             servers.launch()
             say(f"Airflow is healthy: {servers.airflow.url}")
             for play in [name for name in PLAYS if name in (asked.plays or _BY_DEFAULT)]:
@@ -76,9 +63,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DemoError, LocalServerError) as error:
         say(f"FAILED: {error}")
         return 1
-    finally:
-        if not asked.keep:
-            shutil.rmtree(folder, ignore_errors=True)
     say("as promised" if are_good else "FAILED")
     return 0 if are_good else 1
 

@@ -13,20 +13,16 @@ import json
 import shutil
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from demo import seed
+from demo.airflow_api import Run, Task
 from demo.runs import why_failed
 from tests.proofs.airflow.rows import Row
-from tests.proofs.airflow.site import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from demo.airflow_api import Run, Task
-    from tests.proofs.airflow.site import Site
+from tests.proofs.airflow.site import Site, until
 
 _BUNDLES: Final = [
     {

@@ -12,25 +12,21 @@ import signal
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from demo.airflow_api import AirflowApi, Run, Task
 from demo.processes import processes_of, tasks_of
 from tests.proofs.airflow.rows import Row
-from tests.proofs.airflow.site import DB, until
+from tests.proofs.airflow.site import DB, Site, until
 from tests.support.pretended_yarn import RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from demo.airflow_api import AirflowApi, Run, Task
-    from tests.proofs.airflow.site import Site
 
 _TASKS: Final[Mapping[str, tuple[str, ...]]] = {
     "three": ("deferred_1", "deferred_2", "deferred_3"),
@@ -68,7 +64,6 @@ class Job:
 
     @classmethod
     def start(cls, site: Site, dag_id: str) -> Job:
-        """Start a run of a DAG."""
         _create_tables(site)
         api, run_id = site.api, uuid.uuid4().hex[:12]
         until(f"DAG {dag_id}", lambda: dag_id in api.dag_ids())

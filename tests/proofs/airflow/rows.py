@@ -6,16 +6,15 @@ A run replaces the rows of the plays that it has run and leaves the others.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from tests.support.documents import DOCS, table_line
 
-_DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
-JSON: Final = _DOCS / "airflow-kills.json"
-PAGE: Final = _DOCS / "airflow-kills.md"
+JSON: Final = DOCS / "airflow-kills.json"
+PAGE: Final = DOCS / "airflow-kills.md"
 
 _HEAD: Final = """# Airflow: when one of its processes is killed
 
@@ -92,5 +91,4 @@ def page_of(rows: Sequence[Row], order: Iterable[str]) -> str:
 
 def _line(row: Row) -> str:
     promised = f"**no**: {row.violation}" if row.violation else "yes"
-    texts = (row.play, row.title, row.seen, promised, f"{row.seconds:.0f}")
-    return "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in texts) + " |\n"
+    return table_line(row.play, row.title, row.seen, promised, f"{row.seconds:.0f}") + "\n"

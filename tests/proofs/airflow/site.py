@@ -9,25 +9,21 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 from airflow_hiveacid.local.stack import start_on_postgres
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from demo.airflow_api import AirflowApi
 from demo.airflow_server import AirflowServer
 from demo.layout import REPOSITORY, DemoLayout
 from tests.support.airflow_support import FakeSpark, Warehouse
 from tests.support.pretended_yarn import ResourceManager
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.local.site import PostgresDatabase
-    from demo.airflow_api import AirflowApi
 
 DB: Final = "kills"
 LIMIT_S: Final = 600.0
@@ -84,11 +80,7 @@ class Site:
         self.await_health()
 
     def await_health(self) -> None:
-        """Wait until every component is healthy.
-
-        Raises:
-            DemoError: a component ended, or was not healthy in time.
-        """
+        """Wait until every component is healthy."""
         self.airflow.await_health(LIMIT_S)
 
     def kill(self, component: str, *, with_children: bool = True) -> None:

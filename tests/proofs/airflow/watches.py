@@ -11,24 +11,20 @@ import re
 import statistics
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_hiveacid.assets.uris import AssetUri
-from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.compaction_watch import newest_writes
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from demo.airflow_api import AirflowApi
 from tests.proofs.airflow.rows import Row
-from tests.proofs.airflow.site import DB, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from demo.airflow_api import AirflowApi
-    from tests.proofs.airflow.site import Site
+from tests.proofs.airflow.site import DB, Site, until
 
 THRESHOLD: Final = 3
 """The number of deltas at which a table needs compaction, as in dags/watches.py."""
@@ -55,7 +51,6 @@ class Watched:
         self.site.tables.write_text(json.dumps(listed))
 
     def write(self, name: str, deltas: int = 1) -> None:
-        """Write deltas to a table."""
         for _ in range(deltas):
             self.site.warehouse.delta(self.tables[name], 1)
 
@@ -178,6 +173,7 @@ def _poll_s(watched: Watched, names: list[str]) -> float:
     took = []
     for _ in range(5):
         began = time.perf_counter()
-        newest_writes(endpoint, refs)
+        with connect(endpoint) as client:
+            snapshot_now(client, refs)
         took.append(time.perf_counter() - began)
     return statistics.median(took)

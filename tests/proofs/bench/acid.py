@@ -9,18 +9,22 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pyspark.sql import DataFrame
+
 from airflow_hiveacid.format.names import is_hidden
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
@@ -35,9 +39,9 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
 from spark_apps.clean import clean
@@ -45,23 +49,12 @@ from spark_apps.compact import compact
 from spark_apps.insert import insert
 from spark_apps.merge import merge
 from spark_apps.update import update
-from tests.proofs.bench.check import WrongRowsError
 from tests.proofs.bench.data import RAISE, RAISED
+from tests.proofs.bench.lab import Lab
+from tests.proofs.bench.recorder import WrongRowsError
 from tests.proofs.bench.records import OURS
 from tests.proofs.bench.sales import COLUMNS, KEY, OPERATION
-from tests.proofs.bench.spark_compaction import SparkCompaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import Column, PartitionName
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
-    from tests.proofs.bench.lab import Lab
+from tests.proofs.bench.yardsticks import SparkCompaction
 
 DATABASE: Final = "bench"
 
@@ -70,19 +63,16 @@ _JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "merge": merge,
     "update": update,
     "compact": compact,
-    "compact_tables": compact_tables,
+    "compact_tables": compact,
     "clean": clean,
 }
-_CHANGES: Final = (
-    MergeClause(
-        when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition=f"s.{OPERATION} = 'D'"
-    ),
-    MergeClause(
-        when=MergeWhen.MATCHED, action=MergeAction.UPDATE, condition=f"s.{OPERATION} = 'U'"
-    ),
-    MergeClause(
-        when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition=f"s.{OPERATION} = 'I'"
-    ),
+_CHANGES: Final = tuple(
+    MergeClause(when=when, action=action, condition=f"s.{OPERATION} = '{code}'")
+    for code, when, action in (
+        ("D", MergeWhen.MATCHED, MergeAction.DELETE),
+        ("U", MergeWhen.MATCHED, MergeAction.UPDATE),
+        ("I", MergeWhen.NOT_MATCHED, MergeAction.INSERT),
+    )
 )
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
@@ -94,8 +84,6 @@ _numbers: Final = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidTable:
-    """One unbucketed table."""
-
     lab: Lab
     info: TableInfo
 
@@ -107,7 +95,6 @@ class AcidTable:
         columns: Sequence[Column] = COLUMNS,
         partition_columns: Sequence[Column] = (),
     ) -> AcidTable:
-        """Create an empty table."""
         new = NewTable(
             ref=TableRef(DATABASE, name),
             columns=tuple(columns),
@@ -129,13 +116,12 @@ class AcidTable:
 
     def snapshot(self) -> AbstractContextManager[ReadSnapshot]:
         """Return the snapshot of a reader that starts now."""
-        return read_snapshot(self.lab.endpoint, [self._name], job_key=_job_key("read"))
+        return read_snapshot(self.lab.endpoint, [self.name], job_key=_job_key("read"))
 
     def rows(
         self, snapshot: ReadSnapshot, columns: Sequence[str] | None, where: str | None = None
     ) -> DataFrame:
-        """Return its rows under a snapshot."""
-        return read_table(self.lab.spark, self._name, snapshot, columns=columns, where=where)
+        return read_table(self.lab.spark, self.name, snapshot, columns=columns, where=where)
 
     @contextmanager
     def last_changes(self, *, pre_images: bool = True) -> Iterator[DataFrame]:
@@ -144,7 +130,7 @@ class AcidTable:
             newest = snapshot.snapshot.write_ids(self.info.ref).high_watermark
             yield read_changes(
                 self.lab.spark,
-                self._name,
+                self.name,
                 snapshot,
                 since=newest - 1,
                 keys=None if pre_images else [KEY],
@@ -162,7 +148,6 @@ class AcidTable:
 
     @property
     def system(self) -> str:
-        """Its name in records."""
         return OURS
 
     @property
@@ -174,44 +159,32 @@ class AcidTable:
         }
 
     def overwrite(self, source: Path) -> int:
-        """Overwrite it, which leaves one base, and return the bytes written."""
-        return self._run(
-            InsertSpec(target=self._name, source=_parquet(source), mode=InsertMode.OVERWRITE)
-        )
+        """Overwrite it, which leaves one base."""
+        return self._insert(source, InsertMode.OVERWRITE)
 
     def append(self, source: Path) -> int:
-        """Add rows as one more delta, and return the bytes written."""
-        return self._run(InsertSpec(target=self._name, source=_parquet(source)))
+        """Add rows as one more delta."""
+        return self._insert(source, InsertMode.APPEND)
 
     def delete(self, keys: Path) -> int:
-        """Delete the rows of these keys as one more delete delta, and return the bytes written."""
-        return self._run(
-            MergeSpec(target=self._name, source=_parquet(keys), keys=(KEY,), clauses=_DELETE_KEYS)
-        )
+        """Delete the rows of these keys as one more delete delta."""
+        return self._merge(keys, (KEY,), _DELETE_KEYS)
 
     def update(self) -> int:
-        """Run the partial UPDATE of the workload, and return the bytes written."""
-        column, value = RAISE
-        return self.set_column(column, value, RAISED)
+        return self.set_column(*RAISE, RAISED)
 
     def set_column(self, column: str, value: str, where: str) -> int:
         """Update one column of some rows, and return the bytes written."""
-        return self._run(UpdateSpec(target=self._name, set={column: value}, where=where))
+        return self._run(UpdateSpec(target=self.name, set={column: value}, where=where))
 
     def upsert(self, source: Path, keys: Sequence[str]) -> int:
         """Merge: update all columns of existing rows, insert the others; return bytes written."""
-        return self._run(
-            MergeSpec(target=self._name, source=_parquet(source), keys=tuple(keys), clauses=_UPSERT)
-        )
+        return self._merge(source, keys, _UPSERT)
 
     def merge(self, source: Path) -> int:
-        """Run the MERGE of the workload, and return the bytes written."""
-        return self._run(
-            MergeSpec(target=self._name, source=_parquet(source), keys=(KEY,), clauses=_CHANGES)
-        )
+        return self._merge(source, (KEY,), _CHANGES)
 
     def yardstick(self) -> SparkCompaction:
-        """Return its compaction as Spark alone would do it."""
         state = self.state()
         base = state.base.files if state.base is not None else ()
         return SparkCompaction(
@@ -255,22 +228,29 @@ class AcidTable:
                 client.commit_txn(txn_id)
 
     def drop(self) -> None:
-        """Drop it, and remove its files."""
         with connect(self.lab.endpoint) as client:
             client.drop_table(self.info.ref)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def folder(self) -> Path:
-        """Its folder on this machine."""
         return Path(unquote(urlsplit(self.info.location).path))
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         return str(self.info.ref)
 
     def _compact(self, choice: CompactionChoice) -> int:
-        return self._run(CompactSpec(target=self._name, choice=choice))
+        return self._run(CompactSpec.of_table(self.name, choice=choice))
+
+    def _insert(self, source: Path, mode: InsertMode) -> int:
+        return self._run(InsertSpec(target=self.name, source=_parquet(source), mode=mode))
+
+    def _merge(self, source: Path, keys: Sequence[str], clauses: tuple[MergeClause, ...]) -> int:
+        spec = MergeSpec(
+            target=self.name, source=_parquet(source), keys=tuple(keys), clauses=clauses
+        )
+        return self._run(spec)
 
     def _run(self, job: Job) -> int:
         result = run_job(self.lab, job)

@@ -1,20 +1,31 @@
-"""The interface of a system that is measured against plain ORC files."""
+"""The interfaces of what is measured: a side that answers questions, and a table that changes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+from pyspark.sql import DataFrame
 
-    from pyspark.sql import DataFrame
-
-    from tests.proofs.bench.spark_compaction import SparkCompaction
+from tests.proofs.bench.yardsticks import SparkCompaction
 
 
-class Contender(Protocol):
+class Readable(Protocol):
+    """A side that answers questions."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the data files that a reader reads."""
+        ...
+
+    def frame(self, columns: Sequence[str] | None = None) -> AbstractContextManager[DataFrame]:
+        """Return its rows for a block, with at least these columns; None means all."""
+        ...
+
+
+class Contender(Readable, Protocol):
     """One table of sales. Changes take the workload's Parquet files and return bytes written."""
 
     @property
@@ -23,30 +34,13 @@ class Contender(Protocol):
         ...
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes of the data files that a reader reads."""
-        ...
-
-    @property
     def compactions(self) -> Mapping[str, Callable[[], int]]:
         """Its compactions by kind: `minor`, `major`."""
         ...
 
-    def frame(self, columns: Sequence[str] | None = None) -> AbstractContextManager[DataFrame]:
-        """Return its rows for a block, with at least these columns; None means all."""
-        ...
-
-    def overwrite(self, source: Path) -> int:
-        """Replace its rows by these."""
-        ...
-
-    def append(self, source: Path) -> int:
-        """Add rows."""
-        ...
-
-    def delete(self, keys: Path) -> int:
-        """Delete the rows of these keys."""
-        ...
+    def overwrite(self, source: Path) -> int: ...
+    def append(self, source: Path) -> int: ...
+    def delete(self, keys: Path) -> int: ...
 
     def update(self) -> int:
         """Run the partial UPDATE of the workload: `RAISE`, where `RAISED`."""
@@ -60,9 +54,7 @@ class Contender(Protocol):
         """Return a table in the same state, independent of this one's changes."""
         ...
 
-    def drop(self) -> None:
-        """Drop it, with its files."""
-        ...
+    def drop(self) -> None: ...
 
     def yardstick(self) -> SparkCompaction | None:
         """Return its compaction as Spark alone would do it; None if that makes no sense."""

@@ -10,31 +10,27 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_hiveacid.format.table import Column
 from tests.proofs.bench.sales import (
     COLUMNS,
     CUSTOMERS,
     KEY,
     OPERATION,
     SEED_VERSION,
+    Ints,
     generator,
     sales,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import Column
-    from tests.proofs.bench.sales import Ints
-    from tests.proofs.bench.sizes import Sizes
 
 _RAISED_CUSTOMERS: Final = CUSTOMERS // 100
 
@@ -44,9 +40,67 @@ RAISED: Final = f"customer_id <= {_RAISED_CUSTOMERS}"
 RAISE: Final = ("quantity", "quantity + 1")
 """The one column that the partial UPDATE sets, and its new value."""
 
+BATCHES: Final = 10
+"""Appends, and deletes, on top of the base when figures are taken."""
+
+_SMALLEST: Final = 10_000
 _PARQUET: Final = {"compression": "zstd", "store_decimal_as_integer": True}
 _BASE_FILES: Final = 4
 _CHUNK_ROWS: Final = 250_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Rows of each part of the workload; all of them follow from the rows of the base.
+
+    `batches` appends, and as many deletes, are on top of the base. All deletes together remove 1 %
+    of it.
+
+    Example:
+        >>> Sizes(rows=4_000_000).merge_rows
+        100000
+    """
+
+    rows: int
+    batches: int = BATCHES
+
+    def __post_init__(self) -> None:
+        """Refuse a base in which a batch would be empty.
+
+        Raises:
+            ValueError: The base is too small; it names the smallest one.
+        """
+        if self.rows < _SMALLEST:
+            raise ValueError(f"rows must be {_SMALLEST} or more, not {self.rows}")
+
+    @property
+    def stamped(self) -> Sizes:
+        """Sizes of the second table, which also has a timestamp and a char."""
+        return Sizes(rows=max(_SMALLEST, self.rows // 4), batches=self.batches)
+
+    @property
+    def append_rows(self) -> int:
+        return self.rows // 40
+
+    @property
+    def delete_rows(self) -> int:
+        return self.rows // 100 // self.batches
+
+    @property
+    def merge_rows(self) -> int:
+        return self.rows // 40
+
+    @property
+    def merge_updates(self) -> int:
+        return self.merge_rows // 2
+
+    @property
+    def merge_deletes(self) -> int:
+        return self.merge_rows // 10
+
+    @property
+    def merge_inserts(self) -> int:
+        return self.merge_rows - self.merge_updates - self.merge_deletes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +120,6 @@ class Sums:
 
     @classmethod
     def of(cls, sales: pa.Table) -> Self:
-        """Return the sums of some sales."""
         return cls(
             rows=sales.num_rows,
             keys=pc.sum(sales[KEY]).as_py() or 0,
@@ -128,7 +181,6 @@ class Picks:
 
     @classmethod
     def of(cls, sizes: Sizes) -> Self:
-        """Draw the keys."""
         counts = [*[sizes.delete_rows] * sizes.batches, sizes.merge_updates, sizes.merge_deletes]
         drawn = generator("picks").choice(sizes.rows, sum(counts), replace=False)
         *deleted, updated, merged_away = (
@@ -144,12 +196,12 @@ def generate(folder: Path, sizes: Sizes, columns: Sequence[Column] = COLUMNS) ->
     if notes.is_file():
         stages = json.loads(notes.read_text(encoding="utf-8"))
         truth = Truth(**{stage: Sums(**sums) for stage, sums in stages.items()})
-        return Workload(folder=target, sizes=sizes, columns=tuple(columns), truth=truth)
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    maker = _Maker(folder=target, sizes=sizes, columns=columns, picks=Picks.of(sizes))
-    truth = maker.make()
-    notes.write_text(json.dumps(asdict(truth), indent=1), encoding="utf-8")
+    else:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        maker = _Maker(folder=target, sizes=sizes, columns=columns, picks=Picks.of(sizes))
+        truth = maker.make()
+        notes.write_text(json.dumps(asdict(truth), indent=1), encoding="utf-8")
     return Workload(folder=target, sizes=sizes, columns=tuple(columns), truth=truth)
 
 
@@ -161,7 +213,7 @@ class _Maker:
     sizes: Sizes
     columns: Sequence[Column]
     picks: Picks
-    next_key: int = field(default=0)
+    next_key: int = 0
 
     def make(self) -> Truth:
         base, deleted, replaced, raised = self._write_base()

@@ -1,23 +1,19 @@
-"""The form of figures: tables of texts for a terminal and the docs, and the rounding of numbers.
-
-It takes given numbers and computes nothing.
-"""
+"""The form of figures: tables of texts for a terminal and the docs, and the rounding of numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.proofs.bench.compaction.findings import Finding
-    from tests.proofs.bench.figures import Figure
-    from tests.proofs.bench.machine import Setting
+from tests.proofs.bench.lab import Setting
+from tests.proofs.bench.records import Finding, Pair
+from tests.support.documents import put_between
 
 _MEBI: Final = 1 << 20
+_WRITER: Final = "written by `python -m tests.proofs.bench report`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +25,6 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
     def rich(self) -> Table:
-        """Return the table for a terminal."""
         table = Table(title=self.title, title_justify="left")
         for i, name in enumerate(self.header):
             table.add_column(name, justify="right" if i else "left")
@@ -38,19 +33,16 @@ class Grid:
         return table
 
     def markdown(self) -> str:
-        """Return the table for the docs."""
         rule = ("---", *["---:"] * (len(self.header) - 1))
         lines = [" | ".join(row) for row in (self.header, rule, *self.rows)]
         return "\n".join([f"### {self.title}", "", *[f"| {line} |" for line in lines]])
 
 
 def ratio_text(value: float | None) -> str:
-    """Return a ratio as text; empty for None."""
     return "" if value is None else f"{value:.2f}"
 
 
 def seconds_text(value: float) -> str:
-    """Return seconds as text."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
@@ -60,7 +52,19 @@ def mebi_text(size: int) -> str:
     return f"{mebi:.0f}" if mebi >= 10 else f"{mebi:.1f}"
 
 
-def setting_text(setting: Setting, figures: Sequence[Figure | Finding]) -> str:
+def page(
+    text: str,
+    mark: str,
+    grids: Sequence[Grid],
+    figures: Sequence[Pair | Finding],
+    setting: Setting,
+) -> str:
+    """Return a page with the setting and these tables between the two lines of a mark."""
+    blocks = [_setting_text(setting, figures), *(grid.markdown() for grid in grids)]
+    return put_between(text, f"{mark}: {_WRITER}", "\n\n".join(blocks))
+
+
+def _setting_text(setting: Setting, figures: Sequence[Pair | Finding]) -> str:
     """Return a list of what the figures were measured on, and what else ran meanwhile."""
     lines = (
         f"{setting.cores} cores and {setting.memory_gib} GiB, {setting.kernel}, local disk.",
@@ -73,20 +77,7 @@ def setting_text(setting: Setting, figures: Sequence[Figure | Finding]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _share_of_others(figures: Sequence[Figure | Finding]) -> float:
+def _share_of_others(figures: Sequence[Pair | Finding]) -> float:
     others = sum(figure.other_cpu_seconds for figure in figures)
     own = sum(figure.cpu_seconds for figure in figures)
     return others / (own + others) if own + others else 0.0
-
-
-def replaced(text: str, begin: str, end: str, blocks: Sequence[str]) -> str:
-    """Return a page with these blocks between two markers.
-
-    Raises:
-        ValueError: A marker is missing.
-    """
-    head, found, rest = text.partition(begin)
-    _, last, tail = rest.partition(end)
-    if not found or not last:
-        raise ValueError(f"the page needs the lines {begin} and {end}")
-    return f"{head}{begin}\n\n" + "\n\n".join(blocks) + f"\n\n{end}{tail}"

@@ -1,40 +1,83 @@
 """The environment of a measurement: a real metastore, one Spark session, a meter on both.
 
-All systems share the session, so that noise and settings affect all of them equally.
+All systems share the session, so that noise and settings affect all of them equally. Its setting is
+described in words that name no machine.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
+import platform
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.site import Database, LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.spark.engine.session import AT_START, open_session
 from tests.proofs.bench.meter import Measurement, Meter
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from airflow_hiveacid.local.site import Database
-    from tests.proofs.bench.data import Workload
-
 _T = TypeVar("_T")
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
-METASTORE_VERSION: Final = "4.0.1"
+FOLDER: Final = REPOSITORY / "build" / "bench"
+SPLIT_BYTES: Final = 128 << 20
+"""The bytes of files that a task reads at most: Spark's default."""
 
-_OPEN_COST: Final = 4 << 20
-"""The cost that Spark adds per file when it packs files into tasks: its default."""
+_METASTORE_VERSION: Final = "4.0.1"
+_GIBI: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength:
+    """What a measurement may use, and how often each case runs.
+
+    `warms_up` is True if each case runs once, not measured, before it is measured.
+    """
+
+    repeats: int
+    warms_up: bool
+    threads: int
+    driver_memory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Machine, versions and options of one run."""
+
+    cores: int
+    memory_gib: int
+    kernel: str
+    python: str
+    java: str
+    spark: str
+    pyarrow: str
+    metastore: str
+    workload: str
+    repeats: int
+    threads: int
+    driver_memory: str
+
+    def write_beside(self, records: Path) -> None:
+        _beside(records).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read_beside(cls, records: Path) -> Self:
+        return cls(**json.loads(_beside(records).read_text(encoding="utf-8")))
+
+
+def _beside(records: Path) -> Path:
+    return records.with_name(f"{records.stem}-setting.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,40 +98,52 @@ class Lab:
         self.spark._jvm.System.gc()
         return self.meter.measure(work)
 
-    @property
-    def java(self) -> str:
-        """The JVM's version."""
-        return str(self.spark._jvm.System.getProperty("java.version"))
+    def setting(self, strength: Strength, workload: str) -> Setting:
+        """Return the description of this machine and of a run with this workload."""
+        return Setting(
+            cores=os.cpu_count() or 1,
+            memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIBI),
+            kernel=f"{platform.system()} {platform.release().split('-')[0]}",
+            python=platform.python_version(),
+            java=str(self.spark._jvm.System.getProperty("java.version")),
+            spark=importlib.metadata.version("pyspark"),
+            pyarrow=importlib.metadata.version("pyarrow"),
+            metastore=_METASTORE_VERSION,
+            workload=workload,
+            repeats=strength.repeats,
+            threads=strength.threads,
+            driver_memory=strength.driver_memory,
+        )
 
 
 @contextmanager
 def laboratory(
-    folder: Path,
+    name: str,
+    strength: Strength,
     *,
-    split_bytes: int,
-    threads: int,
-    driver_memory: str,
     settings: Mapping[str, str],
+    split_bytes: int = SPLIT_BYTES,
     on_postgres: bool = False,
 ) -> Iterator[Lab]:
     """Start everything in an empty folder; at the end stop everything and remove the folder.
 
-    Tasks read at most `split_bytes` of files. `settings` of a peer are added to the session's.
-    The metastore's database is Derby by default, which runs one call at a time.
+    `settings` of a peer are added to the session's. The metastore's database is Derby by default,
+    which runs one call at a time.
     """
+    folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     config = LocalMetastoreConfig(
-        version=METASTORE_VERSION, data_dir=folder / "metastore", ends_with_parent=True
+        version=_METASTORE_VERSION, data_dir=folder / "metastore", ends_with_parent=True
     )
     try:
         with metastore_on_postgres(config) if on_postgres else LocalMetastore(config) as metastore:
             spark = session(
                 folder,
                 {
-                    "spark.master": f"local[{threads}]",
-                    "spark.driver.memory": driver_memory,
-                    "spark.sql.shuffle.partitions": str(2 * threads),
+                    "spark.master": f"local[{strength.threads}]",
+                    "spark.driver.memory": strength.driver_memory,
+                    "spark.sql.shuffle.partitions": str(2 * strength.threads),
                     "spark.sql.files.maxPartitionBytes": str(split_bytes),
                     **settings,
                 },
@@ -138,9 +193,3 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     spark = open_session("hiveacid-bench")
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def split_bytes_of(workload: Workload) -> int:
-    """Return a size that makes each file of the base one task: with 128 MB two would share one."""
-    largest = max(file.stat().st_size for file in workload.base.iterdir())
-    return int(largest * 1.25) + _OPEN_COST

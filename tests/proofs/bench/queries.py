@@ -9,18 +9,15 @@ A table with a timestamp and a char gets the same questions twice: without these
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tests.proofs.bench.sales import COLUMNS, CUSTOMERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 Answer = tuple[tuple[object, ...], ...]
 
@@ -34,7 +31,6 @@ class Query:
 
 
 def count_rows(rows: DataFrame) -> Answer:
-    """Answer SELECT count(*)."""
     return _answer(rows.agg(F.count(F.lit(1))))
 
 

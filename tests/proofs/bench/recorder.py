@@ -6,62 +6,30 @@ the systems' rows or answers ends the run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from tests.proofs.bench.check import WrongRowsError, fingerprint, require_same, require_sums
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tests.proofs.bench.contender import Contender, Readable
+from tests.proofs.bench.data import Sums
+from tests.proofs.bench.lab import Lab
+from tests.proofs.bench.queries import Answer, Query
 from tests.proofs.bench.records import FLAT, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame
-
-    from tests.proofs.bench.data import Sums
-    from tests.proofs.bench.lab import Lab
-    from tests.proofs.bench.queries import Answer, Query
-
-_T = TypeVar("_T")
-
-Case = tuple[str, str, int, int]
-"""The name of the case, the system, the number of the run, the number of rows."""
+from tests.proofs.bench.sales import KEY
+from tests.proofs.bench.yardsticks import FlatOrc
 
 
-class Readable(Protocol):
-    """A side that answers questions."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the data files that a reader reads."""
-        ...
-
-    def frame(self, columns: Sequence[str] | None = None) -> AbstractContextManager[DataFrame]:
-        """Return its rows, with at least these columns."""
-        ...
+class _Table(Protocol):
+    def drop(self) -> None: ...
 
 
-class System(Readable, Protocol):
-    """A side with a name."""
-
-    @property
-    def system(self) -> str:
-        """Its name in records."""
-        ...
-
-
-_R = TypeVar("_R", bound=Readable)
-
-
-def itself(value: int) -> int:
-    """Return the size of a piece of work whose result is its size."""
-    return value
-
-
-def always(value: int, _result: object) -> int:
-    """Return the size of a piece of work of a known size."""
-    return value
+_Side = TypeVar("_Side", bound="Readable")
+_Result = TypeVar("_Result", bound="int | FlatOrc")
+_Tables = TypeVar("_Tables", bound="tuple[_Table, ...]")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,9 +37,7 @@ class Recorder:
     """A recorder of the cost of pieces of work. Mutable: it collects records.
 
     Attributes:
-        lab: The laboratory.
         process: The system of this process.
-        repeats: The number of measurements of each case.
         rehearses: True if each question is asked once before the measurement.
         say: Receives the name of each stage.
         keep: Receives the records so far, at each stage.
@@ -90,30 +56,30 @@ class Recorder:
         self.keep(self.records)
         self.say(stage)
 
-    def timed(self, case: Case, work: Callable[[], _T], size_of: Callable[[_T], int]) -> _T:
-        """Measure one run of a case; `size_of` returns the bytes of its result."""
-        name, system, run, rows = case
+    def timed(
+        self, case: str, system: str, run: int, rows: int, work: Callable[[], _Result]
+    ) -> _Result:
+        """Measure one run of a change, which returns the bytes written, or new flat files."""
         result, took = self.lab.measure(work)
+        size_bytes = result if isinstance(result, int) else result.size_bytes
         self.records.append(
-            Record.of(name, system, self.process, run, took, size_bytes=size_of(result), rows=rows)
+            Record.of(case, system, self.process, run, took, size_bytes=size_bytes, rows=rows)
         )
         return result
 
     def ask(
-        self, case: str, rows: int, sides: Mapping[str, _R], question: Callable[[_R], Answer]
+        self, case: str, rows: int, sides: Mapping[str, _Side], question: Callable[[_Side], Answer]
     ) -> None:
-        """Ask all sides one question in turn.
-
-        Raises:
-            WrongRowsError: Their answers differ.
-        """
         sizes = {system: side.size_bytes for system, side in sides.items()}
         answers = {question(side) for side in sides.values()} if self.rehearses else set()
+
+        def work(system: str) -> int:
+            answers.add(question(sides[system]))
+            return sizes[system]
+
         for run in range(self.repeats):
-            for system, side in sides.items():
-                size_of = partial(always, sizes[system])
-                work = partial(question, side)
-                answers.add(self.timed((case, system, run, rows), work, size_of))
+            for system in sides:
+                self.timed(case, system, run, rows, partial(work, system))
         if len(answers) != 1:
             raise WrongRowsError(f"{case} has different answers: {answers}")
 
@@ -124,20 +90,65 @@ class Recorder:
         for name, query in queries.items():
             self.ask(f"scan.{state}.{name}", rows, sides, partial(answer, query=query))
 
-    def agree(self, stage: str, table: System, flat: Readable, sums: Sums) -> None:
-        """Check that both sides have the expected rows, equal down to the last value.
-
-        Raises:
-            WrongRowsError: They do not.
-        """
+    def agree(self, stage: str, table: Contender, flat: Readable, sums: Sums) -> None:
+        """Check that both sides have the expected rows, equal down to the last value."""
         with flat.frame() as rows:
             expected = fingerprint(rows)
         require_sums(expected, sums, f"{FLAT} after {stage}")
         with table.frame() as rows:
             require_same(fingerprint(rows), expected, f"{table.system} after {stage}")
 
+    def last(self, once: Callable[[int], _Tables]) -> _Tables:
+        """Run a change repeatedly, and return its last tables; the others are dropped."""
+        tables = once(0)
+        for run in range(1, self.repeats):
+            for table in tables:
+                table.drop()
+            tables = once(run)
+        return tables
+
 
 def answer(side: Readable, query: Query) -> Answer:
     """Ask one side one question."""
     with side.frame(query.columns) as rows:
         return query.ask(rows)
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+class WrongRowsError(Exception):
+    """A system ended with other rows than the workload requires, so its figures mean nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """A summary that distinguishes states of the table: sums, and a hash over all values."""
+
+    sums: Sums
+    hash: int
+
+
+def fingerprint(frame: DataFrame) -> Fingerprint:
+    """Read every row of a frame once, and return its fingerprint."""
+    row = frame.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(KEY).alias("keys"),
+        F.sum("quantity").alias("quantity"),
+        (F.sum("paid") * 100).cast("bigint").alias("paid_cents"),
+        F.bit_xor(F.xxhash64(*sorted(frame.columns))).alias("hash"),
+    ).first()
+    values = row.asDict() if row is not None else {}
+    return Fingerprint(hash=values.pop("hash"), sums=Sums(**values))
+
+
+def require_sums(found: Fingerprint, expected: Sums, what: str) -> None:
+    """Compare the sums with those that follow from the workload's own numbers."""
+    if found.sums != expected:
+        raise WrongRowsError(f"{what} holds {found.sums}, but should hold {expected}")
+
+
+def require_same(found: Fingerprint, expected: Fingerprint, what: str) -> None:
+    """Compare with another system's fingerprint."""
+    if found != expected:
+        raise WrongRowsError(f"{what} holds {found}, the other system {expected}")

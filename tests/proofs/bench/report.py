@@ -1,33 +1,19 @@
-"""The tables of the main course: our steps and scans beside flat files and beside the peers.
+"""The tables of all courses.
 
-Each ratio to flat files comes from one process; ratios to a peer are between two processes of one
-run. People write the page's prose; only the text between two markers is replaced.
+Main course: our steps and scans beside flat files and beside the peers. Each ratio to flat files
+comes from one process; ratios to a peer are between two processes of one run. Cliffs: each case
+beside its yardstick, and the growth of costs with size. Compactions: findings beside what is asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.proofs.bench.grid import (
-    Grid,
-    mebi_text,
-    ratio_text,
-    replaced,
-    seconds_text,
-    setting_text,
-)
+from tests.proofs.bench.grid import Grid, mebi_text, ratio_text, seconds_text
 from tests.proofs.bench.queries import QUERIES
-from tests.proofs.bench.records import OURS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tests.proofs.bench.figures import Figure, Pair
-    from tests.proofs.bench.machine import Setting
-
-BEGIN: Final = "<!-- figures: written by `python -m tests.proofs.bench report` -->"
-END: Final = "<!-- end of figures -->"
+from tests.proofs.bench.records import OURS, Finding, Pair, Record
 
 _SCAN: Final = "scan."
 _STEPS: Final = {
@@ -64,7 +50,7 @@ _Figures = dict[tuple[str, str], "Pair"]
 """Pairs by system and case."""
 
 
-def grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
+def sales_grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
     """Return all tables: steps, scans, scans beside each peer, memory."""
     by_case = {(pair.figure.system, pair.figure.case): pair for pair in found}
     peers = [s for s in dict.fromkeys(system for system, _ in by_case) if s != OURS]
@@ -84,17 +70,6 @@ def grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
         ),
         _memory(ours),
     )
-
-
-def page(text: str, found: Sequence[Pair], setting: Setting) -> str:
-    """Return the page with these figures between its markers.
-
-    Raises:
-        ValueError: A marker is missing.
-    """
-    figures = [pair.figure for pair in found]
-    blocks = [setting_text(setting, figures), *(grid.markdown() for grid in grids(found))]
-    return replaced(text, BEGIN, END, blocks)
 
 
 def _steps(own: Sequence[Pair], peers: Sequence[str], by_case: _Figures) -> Grid:
@@ -188,7 +163,7 @@ def _memory(own: Sequence[Pair]) -> Grid:
     )
 
 
-def _highest(pairs: Sequence[Pair], peak: Callable[[Figure], int]) -> str:
+def _highest(pairs: Sequence[Pair], peak: Callable[[Record], int]) -> str:
     return mebi_text(max(peak(pair.figure) for pair in pairs))
 
 
@@ -197,3 +172,131 @@ def _memory_step(case: str) -> str:
         return _STEPS.get(case, case)
     _, state, _ = case.split(".")
     return f"scans: {_STATES[state]}"
+
+
+# ---- cliffs --------------------------------------------------------------------------------------
+
+_PARTS: Final = {
+    "partitions": "{size:,} partitions",
+    "merge": "MERGE into 3 of {size:,} partitions",
+    "deltas": "{size:,} deltas",
+    "columns": "{size:,} columns",
+    "texts": "texts of {size:,} bytes",
+    "aborted": "{size:,} aborted write IDs",
+    "planning": "planning {size:,}",
+    "past": "as of the newest version, {size:,} rows",
+}
+_TITLES: Final = {
+    "partitions": "Many partitions",
+    "merge": "A MERGE that touches three partitions",
+    "deltas": "Many deltas",
+    "columns": "Many columns",
+    "texts": "Long texts",
+    "aborted": "Many aborted write IDs",
+    "planning": "The driver's planning",
+    "past": "An earlier version, beside the present of the same files (in place of flat ones)",
+}
+_WHATS: Final = {
+    "count": "count(*)",
+    "sum": "one column",
+    "all": "all columns",
+    "one": "one partition of them",
+    "deleted-count": "count(*), 1 % deleted",
+    "deleted-sum": "one column, 1 % deleted",
+    "deleted-all": "all columns, after deletes",
+    "deleted-one": "one partition of them, 1 % deleted",
+    "merge": "",
+    "delete": "delete by key",
+    "create": "write the base",
+    "update": "UPDATE one column of 1 %",
+    "updated-all": "all columns, after the UPDATE",
+    "base-count": "count(*) of one compacted base",
+    "base-sum": "one column of one compacted base",
+    "base-all": "all columns of one compacted base",
+}
+
+
+def cliff_grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
+    """Return all tables: one for each part, then the growth of cases measured in two sizes."""
+    parts: dict[str, list[Pair]] = {}
+    for pair in found:
+        parts.setdefault(pair.figure.part, []).append(pair)
+    growth = _growth([pair.figure for pair in found])
+    return (*(_cases(_TITLES[part], pairs) for part, pairs in parts.items()), growth)
+
+
+def _cases(title: str, found: Sequence[Pair]) -> Grid:
+    return Grid(
+        title=title,
+        header=(
+            *("case", "CPU / flat", "CPU s", "of flat ORC", "wall s", "of flat ORC"),
+            *("JVM MiB", "driver's Python MiB", "largest worker MiB"),
+        ),
+        rows=tuple(
+            (
+                _words(pair.figure.case),
+                ratio_text(pair.cpu_ratio),
+                seconds_text(pair.figure.cpu_seconds),
+                seconds_text(pair.yardstick.cpu_seconds) if pair.yardstick else "",
+                seconds_text(pair.figure.seconds),
+                seconds_text(pair.yardstick.seconds) if pair.yardstick else "",
+                mebi_text(pair.figure.jvm_peak_bytes),
+                mebi_text(pair.figure.driver_peak_bytes),
+                mebi_text(pair.figure.worker_peak_bytes),
+            )
+            for pair in found
+        ),
+    )
+
+
+def _growth(found: Sequence[Record]) -> Grid:
+    by_what: dict[tuple[str, str], dict[int, Record]] = {}
+    for figure in found:
+        _, part, size, what = figure.case.split(".")
+        by_what.setdefault((part, what), {})[int(size)] = figure
+    rows = []
+    for sizes in by_what.values():
+        least, most = sizes[min(sizes)], sizes[max(sizes)]
+        if len(sizes) > 1:
+            rows.append(
+                (
+                    _words(most.case),
+                    f"{min(sizes):,}",
+                    ratio_text(most.cpu_over(least)),
+                    f"{seconds_text(most.cpu_seconds)} / {seconds_text(least.cpu_seconds)}",
+                )
+            )
+    header = ("case", "small case", "CPU ratio", "CPU s")
+    return Grid(
+        title="Growth: ratio of each large case to its small case", header=header, rows=(*rows,)
+    )
+
+
+def _words(case: str) -> str:
+    _, part, size, what = case.split(".")
+    title = _PARTS[part].format(size=int(size))
+    if part == "planning":
+        return f"{title} {what}"
+    return f"{title}: {_WHATS[what]}" if _WHATS[what] else title
+
+
+# ---- compactions ---------------------------------------------------------------------------------
+
+
+def finding_grids(findings: Sequence[Finding]) -> tuple[Grid, ...]:
+    rows = tuple(
+        (
+            finding.case,
+            "" if finding.limit is None else f"at most {_number(finding.limit)} {finding.unit}",
+            f"{_number(finding.value)} {finding.unit}",
+            {True: "yes", False: "no", None: ""}[finding.is_met],
+            ", ".join(map(_number, finding.runs)) if len(finding.runs) > 1 else "",
+        )
+        for finding in findings
+    )
+    header = ("case", "asked", "measured", "met", "runs")
+    return (Grid(title="Compactions, beside what is asked of them", header=header, rows=rows),)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

@@ -6,7 +6,8 @@ Keys in, Arrow tables out; no files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.table import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Ints = npt.NDArray[np.int64]
 
@@ -120,7 +118,6 @@ def grades(draw: np.random.Generator, count: int) -> pa.Array:
 
 
 def generator(*seed: str | int) -> np.random.Generator:
-    """Return a random generator with this seed."""
     words = [int.from_bytes(str(part).encode(), "little") for part in (SEED_VERSION, *seed)]
     return np.random.default_rng(words)
 

@@ -20,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -32,9 +33,6 @@ from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _RECORDS: Final = _REPOSITORY / "build" / "bench-tasks.json"

@@ -17,10 +17,11 @@ import dataclasses
 import json
 import secrets
 import shutil
-import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.releases import RELEASES
@@ -28,11 +29,7 @@ from tests.proofs.campaign.ground import unmount_leftovers
 from tests.proofs.campaign.part import Outcome, run_part
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.setting import FOLDER, Options, Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from types import FrameType
+from tests.proofs.programs import clocked, end_orderly
 
 _MINUTES: Final = 88.0
 _KILLS: Final = 300
@@ -58,12 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Drivers that use S3 load other classes, so they need a separate archive.
         folder=FOLDER.with_name("campaign-s3") if on_s3 else FOLDER,
     )
-    signal.signal(signal.SIGTERM, _end)  # an orderly exit removes processes and mounts
-    began = time.monotonic()
-
-    def say(line: str) -> None:
-        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
-
+    end_orderly()
+    say, began = clocked(), time.monotonic()
     say(f'seed {options.seed}; again with: make campaign CAMPAIGN="--seed {options.seed}"')
     _clear(options.folder)
     outcomes: list[Outcome] = []
@@ -99,12 +92,7 @@ def _clear(folder: Path) -> None:
     shutil.rmtree(folder / "spark" / "local", ignore_errors=True)
 
 
-def _end(_signal: int, _frame: FrameType | None) -> None:
-    sys.exit(128 + signal.SIGTERM)
-
-
 def figures(options: Options, outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
-    """Return the campaign's figures."""
     return {
         "seed": options.seed,
         "seconds": round(seconds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -15,11 +15,9 @@ from airflow_hiveacid.format.errors import (
     RetryableError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec, RebalanceSpec
-
-if TYPE_CHECKING:
-    from tests.proofs.campaign.record import Record
-    from tests.proofs.campaign.work import Task
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, RebalanceSpec
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.work import Task
 
 _FORESEEN: Final = (FencedError, CommitStateUnknownError)
 
@@ -69,7 +67,7 @@ def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
         return not any(words in str(error) for words in _OF_FINAL_ERRORS)
     if isinstance(error, (RetryableError, *_FORESEEN)):
         return True
-    is_compaction = isinstance(doing.task.job, CompactSpec | CompactTablesSpec)
+    is_compaction = isinstance(doing.task.job, CompactSpec)
     if isinstance(error, CompactionCancelledError):
         return is_compaction and record.was_cancelled(doing.began_s)
     # No job has written the partition yet.

@@ -11,36 +11,30 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.spark.engine.session import open_session
-from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
-from airflow_hiveacid.spark.runtime import run_spec
+from airflow_hiveacid.spark.runtime import JobFunction, run_spec
 from airflow_hiveacid.spark.statements.rebalance import rebalance
 from spark_apps.clean import clean
-from spark_apps.clean_tables import clean_tables
 from spark_apps.compact import compact
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
 from spark_apps.update import update
-from tests.proofs.campaign.box import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.spark.runtime import JobFunction
+from tests.proofs.campaign.process import Box
 
 _JOB_FUNCTIONS: Final[Mapping[str, JobFunction]] = {
     "clean": clean,
-    "clean_tables": clean_tables,
+    "clean_tables": clean,
     "compact": compact,
-    "compact_tables": compact_tables,
+    "compact_tables": compact,
     "delete": delete,
     "insert": insert,
     "merge": merge,

@@ -10,12 +10,15 @@ so.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
@@ -23,35 +26,21 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ProveErasureSpec,
 )
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.listing import list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from tests.proofs.campaign.plans import Action, Plan, Table, draw
-from tests.proofs.campaign.setting import launch_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.proofs.campaign.polls import Row
-    from tests.proofs.campaign.process import CampaignProcess
-    from tests.proofs.campaign.record import Record
-    from tests.proofs.campaign.setting import Options
+from tests.proofs.campaign.polls import Row
+from tests.proofs.campaign.process import CampaignProcess
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.setting import Options, launch_spark
 
 _TIMEOUT_S: Final = 180.0
 _POLL_S: Final = 0.1
 
 
 def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: str) -> None:
-    """Write the class archive, unless it exists.
-
-    Raises:
-        LocalServerError: an undisturbed driver cannot do its work.
-    """
+    """Write the class archive, unless it exists."""
     if options.classes.is_file():
         return
     record.say("making the class archive that drivers start from")
@@ -68,20 +57,12 @@ def tidy_up(
 ) -> list[str]:
     """Clean, compact and clean both tables; return the wrong results of the proofs of erasure.
 
-    Args:
-        options: The options of the campaign.
-        folder: The folder of the driver's process.
-        endpoint: The metastore.
-        db: The tables' database.
-        rows: The rows that each table has in the end.
-
-    Raises:
-        LocalServerError: an undisturbed driver cannot do its work.
+    `folder` is that of the driver's process; `rows` are those that each table has in the end.
     """
     targets = [f"{db}.{table.value}" for table in Table]
-    compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]
+    compactions = [CompactSpec.of_table(t, choice=CompactionChoice.MAJOR) for t in targets]
     # The second cleaning may remove what the first one has seen to be obsolete.
-    cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
+    cleanings = [CleanSpec.of_table(t, orphan_age_s=0.0) for t in (*targets, *targets)]
     process = launch_spark(options, folder, "driver")
     # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
     # no other compaction.
@@ -163,8 +144,8 @@ def _jobs_of_every_kind(db: str) -> list[Job]:
     target = f"{db}.{Table.PARTED.value}"
     return [
         *(plan.job(db) for plan in plans.values()),
-        CompactSpec(target=target, choice=CompactionChoice.MAJOR),
-        CleanSpec(target=target),
+        CompactSpec.of_table(target, choice=CompactionChoice.MAJOR),
+        CleanSpec.of_table(target),
     ]
 
 

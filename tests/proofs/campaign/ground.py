@@ -13,32 +13,29 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.local.database.postgres import LocalPostgres
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import start_on_postgres
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.proofs.campaign.hive_reader import HiveOptions
+from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Incident, ServerFault
 from tests.proofs.campaign.setting import Reach, Store
 from tests.support.s3_lab import MotoS3
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.local.database.postgres import LocalPostgres
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.proofs.campaign.record import Record
 
 HOUSEKEEPING_S: Final = 2.0
 _DISK_MB: Final = 512

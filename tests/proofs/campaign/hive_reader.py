@@ -5,26 +5,23 @@ It requires the tests' judges on the path; `make campaign` puts them there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.port import MetastorePort
 from tests.judges.bare import BareReader
 from tests.proofs.campaign.plans import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.proofs.campaign.polls import Row
+from tests.proofs.campaign.polls import Row
 
 _SCHEMA: Final = "struct<id:bigint,v:bigint,job:string>"
-_READERS: Final[Mapping[str, Literal["4.0.1", "3.1.3"]]] = {"4.0.1": "4.0.1", "3.1.3": "3.1.3"}
+_READERS: Final[Mapping[str, Literal["4.0.1", "3.1.3"]]] = {"4": "4.0.1", "3": "3.1.3"}
+"""The release whose reader runs here, by the major version of the metastore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +35,8 @@ class HiveOptions:
 def rows_by_hive(
     version: str, endpoint: MetastoreEndpoint, db: str, options: HiveOptions
 ) -> dict[Table, list[Row]]:
-    """Return both tables' rows now, sorted, as the reader of this version of Hive finds them."""
-    started = BareReader(_READERS[version], settings=options.settings, jars=options.jars)
+    """Return both tables' rows now, sorted, as the reader of Hive's major version finds them."""
+    started = BareReader(_READERS[version[0]], settings=options.settings, jars=options.jars)
     with connect(endpoint) as client, started as reader:
         found = {}
         for table in Table:

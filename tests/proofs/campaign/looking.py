@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -17,24 +22,16 @@ from airflow_hiveacid.format.errors import (
     VersionGoneError,
     VersionNotSettledError,
 )
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.proofs.campaign.plans import Table
 from tests.proofs.campaign.polls import Past, Poll, Row, Seen, keep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-    from random import Random
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-
 
 # Readers may be refused versions that were compacted away, or that an open write may change.
 _MAY_BE_REFUSED: Final = (VersionGoneError, ChangesGoneError, VersionNotSettledError)
@@ -43,8 +40,7 @@ _MAY_BE_REFUSED: Final = (VersionGoneError, ChangesGoneError, VersionNotSettledE
 class Look(Protocol):
     """A function that reads one table's rows, sorted."""
 
-    def __call__(self, snapshot: ReadSnapshot, ref: TableRef) -> list[Row]:
-        """Read the rows."""
+    def __call__(self, snapshot: ReadSnapshot, ref: TableRef) -> list[Row]: ...
 
 
 def with_spark(spark: SparkSession) -> Look:

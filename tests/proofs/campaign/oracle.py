@@ -11,19 +11,14 @@ Example:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from tests.proofs.campaign.plans import PARTITIONS, Rows, Table
-from tests.proofs.campaign.polls import Row, digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tests.proofs.campaign.plans import Plan
-    from tests.proofs.campaign.polls import Past, Poll, Seen
+from tests.proofs.campaign.plans import PARTITIONS, Plan, Rows, Table
+from tests.proofs.campaign.polls import Past, Poll, Row, Seen, digest
 
 _SHOWN: Final = 5
 

@@ -16,10 +16,12 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random  # noqa: TC003 - the example needs it
-from typing import TYPE_CHECKING, Final, assert_never
+from random import Random
+from typing import Final, assert_never
 
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -32,11 +34,6 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.specs.job import Job
 
 SPAN: Final = 1000
 """The number of IDs that belong to one change: from its number times this."""
@@ -80,12 +77,10 @@ class Choice:
     remainder: int
 
     def holds(self, row_id: int) -> bool:
-        """Return True if a row is chosen."""
         return row_id // SPAN == self.number and row_id % self.divisor == self.remainder
 
     @property
     def where(self) -> str:
-        """The choice in SQL."""
         low = self.number * SPAN
         return f"id >= {low} AND id < {low + SPAN} AND id % {self.divisor} = {self.remainder}"
 

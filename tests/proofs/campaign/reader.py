@@ -14,9 +14,9 @@ from typing import Final
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.spark.engine.session import open_session
-from tests.proofs.campaign.box import Box
 from tests.proofs.campaign.looking import Back, Look, Reader, from_files, with_spark
 from tests.proofs.campaign.polls import keep
+from tests.proofs.campaign.process import Box
 
 _LONGEST_PAUSE_S: Final = 2.0
 

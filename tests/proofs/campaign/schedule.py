@@ -12,12 +12,10 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 
 class Blow(enum.Enum):
@@ -114,7 +112,6 @@ def doom(
 
 
 def reader_doom(seed: int, seat: str, life: int) -> Doom:
-    """Return the end of one life of a reader."""
     delay_s = Random(f"{seed}/doom/{seat}/{life}").uniform(*_READER_LIFE_S)
     return Doom(blow=Blow.KILL, after_jobs=0, delay_s=delay_s, lasts_s=0.0)
 

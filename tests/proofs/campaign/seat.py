@@ -6,21 +6,18 @@ under the same job key, as Airflow would.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from tests.proofs.campaign.answers import Doing, note_answer
+from tests.proofs.campaign.process import CampaignProcess
+from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Blow, Doom
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.proofs.campaign.process import CampaignProcess
-    from tests.proofs.campaign.record import Record
-    from tests.proofs.campaign.work import Task, Work
+from tests.proofs.campaign.work import Task, Work
 
 _START_S: Final = 120.0
 _STUCK_S: Final = 240.0
@@ -53,8 +50,6 @@ class Role:
 
 
 class Seat:
-    """One seat."""
-
     def __init__(self, role: Role, endpoint: MetastoreEndpoint, record: Record) -> None:
         self.name = role.name
         self.is_cursed = True

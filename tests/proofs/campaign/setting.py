@@ -5,17 +5,15 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from demo.environment import spark_environment, spark_home
 from demo.layout import REPOSITORY, DemoLayout
-from demo.spark_settings import spark_environment, spark_home
 from tests.proofs.campaign.process import CampaignProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 FOLDER: Final = REPOSITORY / "build" / "campaign"
 

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
 )
 from tests.proofs.campaign.oracle import Commit
 from tests.proofs.campaign.plans import PARTITIONS, Action, Plan, Table, draw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.record import Record
 
 _ORPHAN_AGE_S: Final = 60.0
 _ALL_TABLES: Final = 0.4
@@ -85,7 +79,6 @@ class Changes:
         return sorted(set(self.plans) - set(self.commits) - self.idle)
 
     def next(self) -> Task | None:
-        """Return the next change; see `Work`."""
         if not self.is_open:
             return None
         number = len(self.plans) + 1
@@ -151,7 +144,6 @@ class Upkeep:
         self._next_at = 0.0
 
     def next(self) -> Task | None:
-        """Return the next job; see `Work`."""
         if not self.is_open or self._record.now_s < self._next_at:
             return None
         self._count += 1
@@ -176,8 +168,8 @@ class Upkeep:
             if self._cancel is not None and self._random.random() < _CANCELS:
                 self._cancel(target)
             if takes_all:
-                return CleanTablesSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
-            return CleanSpec(target=target, orphan_age_s=_ORPHAN_AGE_S)
+                return CleanSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
+            return CleanSpec.of_table(target, orphan_age_s=_ORPHAN_AGE_S)
         choices = [
             choice
             for choice in CompactionChoice
@@ -189,9 +181,9 @@ class Upkeep:
         if choice is CompactionChoice.QUEUED and self._request is not None:
             self._request(target, partition)
         if takes_all and choice in (CompactionChoice.AUTO, CompactionChoice.QUEUED):
-            return CompactTablesSpec(tables=every, choice=choice, delta_count=4)
-        return CompactSpec(
-            target=target,
+            return CompactSpec(tables=every, choice=choice, delta_count=4)
+        return CompactSpec.of_table(
+            target,
             choice=choice,
             partition=partition if number < PARTITIONS else None,
             delta_count=4,

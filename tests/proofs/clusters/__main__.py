@@ -10,26 +10,31 @@ docs/clusters.json and .md and the table of support.md, and exits with 1 if one 
 from __future__ import annotations
 
 import argparse
-import importlib
-import shutil
 import sys
-import tempfile
 import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tests.proofs.clusters import hdfs, in_airflow, kerberos, logins, places, s3
 from tests.proofs.clusters.cells import FAILED, JSON, PAGE, SUPPORT, Cell, drop_others, keep
+from tests.proofs.programs import refuse_unknown, working_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_AREAS: Final = ["guides", "hdfs", "kerberos", "kubernetes", "logins", "places", "s3", "yarn"]
+_AREAS: Final[Mapping[str, Callable[[Path, str], Iterator[Cell]]]] = {
+    "guides": in_airflow.guides,
+    "hdfs": hdfs.cells,
+    "kerberos": kerberos.cells,
+    "kubernetes": in_airflow.kubernetes,
+    "logins": logins.cells,
+    "places": places.cells,
+    "s3": s3.cells,
+    "yarn": in_airflow.yarn,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try areas and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.clusters")
-    # No `choices`: with them, Python 3.11 refuses an empty list.
     parser.add_argument("areas", nargs="*", metavar="AREA", help=", ".join(_AREAS))
     parser.add_argument("--only", default="", help="combinations whose name has these words")
     parser.add_argument("--keep", help="folder for servers and logs, which stays")
@@ -37,16 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--write", action="store_true", help="try nothing: write page and table from the json"
     )
     asked = parser.parse_args(argv)
-    if unknown := set(asked.areas) - set(_AREAS):
-        parser.error(f"no such area: {', '.join(sorted(unknown))}; there are {', '.join(_AREAS)}")
+    refuse_unknown(parser, "area", asked.areas, _AREAS)
     if asked.write:
         keep([], JSON, PAGE, SUPPORT)
         return 0
-    folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-clusters-"))
-    folder.mkdir(parents=True, exist_ok=True)
     found: list[Cell] = []
     broken: list[str] = []
-    try:
+    with working_folder(asked.keep, "hiveacid-clusters") as folder:
         for area in asked.areas or _AREAS:
             place = folder / area
             place.mkdir(exist_ok=True)
@@ -59,9 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             if tried and not asked.only:
                 drop_others(tried, JSON, PAGE, SUPPORT)
             found += tried
-    finally:
-        if not asked.keep:
-            shutil.rmtree(folder, ignore_errors=True)
     if broken:
         print(f"not completely tried: {', '.join(broken)}", flush=True)
     failed = [cell for cell in found if cell.outcome == FAILED]
@@ -71,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _try(area: str, place: Path, only: str) -> list[Cell]:
     """Return the cells of one area, keeping each as it comes."""
     tried: list[Cell] = []
-    for cell in importlib.import_module(f"tests.proofs.clusters.{area}").cells(place, only):
+    for cell in _AREAS[area](place, only):
         print(f"{cell.outcome:7} {cell.version:22} {cell.combination} {cell.note}", flush=True)
         tried.append(cell)
         keep([cell], JSON, PAGE, SUPPORT)

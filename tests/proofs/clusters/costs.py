@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,10 +22,6 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from tests.proofs.clusters.cells import FAILED, RAN, Cell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PARTITIONS: Final = 10_000
 DIRECTORIES: Final = 12
@@ -37,22 +34,10 @@ _DELTA: Final = "delta_0000001_0000001_0000"
 _REPEATS: Final = 3
 
 
-def cell_of(area: str, version: str, name: str, do: Callable[[], str]) -> Cell:
-    """Return the cell of a combination after running it, with its result as note."""
-    try:
-        outcome, note = RAN, do()
-    except Exception as error:  # noqa: BLE001 - the table reports it
-        outcome, note = FAILED, f"{type(error).__name__}: {error}"
-    return Cell(area=area, combination=name, version=version, outcome=outcome, note=note)
-
-
 def bytes_beside_a_disk(disk: str, name: str, location: str) -> str:
     """Return how long writing and scanning a bucket file take on both, best of three.
 
-    Args:
-        disk: a location on a local disk.
-        name: the name of the store.
-        location: a location in the store.
+    `disk` is a location on a local disk, `location` one in the store of this name.
     """
     numbers = pa.array(range(_ROWS // _BATCHES))
     letters = Random(0).randbytes(16 * len(numbers)).hex()  # incompressible
@@ -100,7 +85,6 @@ def _scan(table: str) -> None:
 
 
 def file_names() -> list[str]:
-    """Return the files of a partition."""
     return [f"delta_{n:07}_{n:07}_0000/bucket_00000" for n in range(1, DIRECTORIES + 1)]
 
 

@@ -5,48 +5,45 @@ The guarantees for tables on it are in tests/contract/stores/ and tests/spark/te
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import VERSION, MiniHdfs
-from tests.proofs.clusters.campaigns import campaign
+from tests.proofs.clusters.cells import Cell, Trial, tried
 from tests.proofs.clusters.costs import (
     DIRECTORIES,
     PARTITIONS,
     THREADS,
     bytes_beside_a_disk,
-    cell_of,
     file_names,
     listed,
 )
-from tests.proofs.clusters.lives import Lives
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.proofs.clusters.cells import Cell
+from tests.proofs.clusters.lives import Lives, campaign
+from tests.support.documents import ROOT
 
 _AREA: Final = "HDFS"
 _LIFE: Final = "tests/spark/test_on_hdfs.py"
 _WHOLE: Final = "test_a_table_on_hdfs_can_be_changed_compacted_and_cleaned"
 _MINUTES: Final = 10
-_OLDEST: Final = str(Path(__file__).resolve().parents[3] / "build" / "oldest-spark")
+_OLDEST: Final = str(ROOT / "build" / "oldest-spark")
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Yield a cell for each combination after running it."""
+    trial = partial(Trial, area=_AREA, version=VERSION)
     with MiniHdfs.started(folder) as server:
         disk, hdfs = f"file:{folder}/disk", f"{server.uri}/clusters"
-        for name, do in {
-            "writing and scanning a bucket file": partial(bytes_beside_a_disk, disk, "HDFS", hdfs),
-            "listing 10,000 partitions": partial(_listing, hdfs),
-        }.items():
-            if only in name:
-                yield cell_of(_AREA, VERSION, name, do)
+        beside = partial(bytes_beside_a_disk, disk, "HDFS", hdfs)
+        costs = [
+            trial(name="writing and scanning a bucket file", do=beside),
+            trial(name="listing 10,000 partitions", do=partial(_listing, hdfs)),
+        ]
+        yield from tried(costs, only)
     lives = partial(Lives, area=_AREA, version=VERSION)
     yield from lives(tests=("tests/contract/stores/test_hdfs_encryption.py", _LIFE)).cells(
         _made(folder / "lives"), only
@@ -62,10 +59,9 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         suffix=", PySpark 3.5",
     )
     yield from oldest.cells(_made(folder / "oldest"), only)
+    kills = partial(campaign, "--hdfs", "--minutes", str(_MINUTES), "--kills", "20")
     name = f"processes killed at random times, {_MINUTES} minutes"
-    if only in name:
-        asked = ("--hdfs", "--minutes", str(_MINUTES), "--kills", "20")
-        yield cell_of(_AREA, VERSION, name, partial(campaign, *asked))
+    yield from tried([trial(name=name, do=kills)], only)
 
 
 def _made(folder: Path) -> Path:

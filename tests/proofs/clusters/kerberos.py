@@ -5,30 +5,23 @@ The same in a smaller form is in tests/spark/test_behind_kerberos.py.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.contract.stores.mini_hdfs import VERSION
-from tests.proofs.clusters.cells import FAILED, RAN, Cell
+from tests.proofs.clusters.cells import FAILED, REFUSED, Cell, Place, Trial, tried
 from tests.proofs.clusters.lives import Lives
-from tests.proofs.clusters.overview import Place
-from tests.support.kerberos_lab import USER, KerberosLab
+from tests.support.kerberos_lab import USER, Ended, KerberosLab
 from tests.support.kubernetes_cluster import KubernetesCluster
 from tests.support.spark_submit import SPARK_HOME
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
-
-    from tests.support.kerberos_lab import Ended
-
 _FILES, _ALL = "HDFS logins by Kerberos", "Whole clusters behind Kerberos"
 _PROTECTIONS: Final = ("authentication", "integrity", "privacy")
-_REFUSED: Final = "refused with an error"
 _LOCAL: Final = Place("local", "Kerberos", "HDFS behind Kerberos")
 _STANDALONE: Final = _LOCAL._replace(spark="standalone, client")
 # Write, rename a directory, list, read: as the product does, in a separate process.
@@ -59,18 +52,6 @@ _SHORT_TOKENS: Final = {
 _OVER_S: Final = 12.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trial:
-    """One combination: its name, version and function."""
-
-    area: str
-    name: str
-    version: str
-    do: Callable[[], str]
-    outcome: str = RAN
-    place: Place | None = None
-
-
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Yield a cell for each combination with the words in its name, after running it."""
     for group in (_of_files, _of_four, _of_three, _of_short_tokens):
@@ -79,53 +60,35 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     yield from Lives(area=_ALL, version="4.0.1", tests=in_small).cells(folder, only)
 
 
-def _tried(trials: list[_Trial], only: str) -> Iterator[Cell]:
-    for trial in trials:
-        if only not in trial.name:
-            continue
-        try:
-            outcome, note = trial.outcome, trial.do()
-        except Exception as error:  # noqa: BLE001 - the table reports it
-            outcome, note = FAILED, f"{type(error).__name__}: {str(error)[-600:]}"
-        yield Cell(
-            area=trial.area,
-            combination=trial.name,
-            version=trial.version,
-            outcome=outcome,
-            note=note,
-            place=trial.place,
-        )
-
-
 # ---- files ---------------------------------------------------------------------------------------
 
 
 def _of_files(folder: Path, only: str) -> Iterator[Cell]:
     for protection in _PROTECTIONS:
         with KerberosLab(folder / protection, protection=protection) as lab:
-            trial = partial(_Trial, area=_FILES, version=VERSION)
+            trial = partial(Trial, area=_FILES, version=VERSION)
             trials = [
                 trial(name=f"{protection}: {name}", do=partial(_answer, lab, environment, "ran"))
                 for name, environment in _logins(lab).items()
             ]
-            yield from _tried(trials, only)
+            yield from tried(trials, only)
             if protection == "privacy":
                 trials = [
                     trial(
                         name=name,
                         do=partial(_answer, lab, environment, expected),
-                        outcome=_REFUSED,
+                        outcome=REFUSED,
                     )
                     for name, (environment, expected) in _strangers(lab).items()
                 ]
-                yield from _tried(trials, only)
+                yield from tried(trials, only)
                 # This is the last, since afterwards no client can get a ticket.
                 away = trial(
                     name="an unavailable KDC",
                     do=partial(_without_kdc, lab),
-                    outcome=_REFUSED,
+                    outcome=REFUSED,
                 )
-                yield from _tried([away], only)
+                yield from tried([away], only)
 
 
 def _logins(lab: KerberosLab) -> dict[str, dict[str, str]]:
@@ -176,7 +139,7 @@ def _without_kdc(lab: KerberosLab) -> str:
 
 def _of_four(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "four") as lab:
-        trial = partial(_Trial, area=_ALL, version="4.0.1")
+        trial = partial(Trial, area=_ALL, version="4.0.1")
         trials = [
             trial(
                 name="local, keytab given to Spark",
@@ -206,7 +169,7 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
             trial(
                 name="Kubernetes without encryption and without a ticket for Python",
                 do=partial(_in_pods, lab, is_encrypted=False),
-                outcome=_REFUSED,
+                outcome=REFUSED,
             ),
             trial(
                 name="standalone, the driver sends the tokens that it received to Python",
@@ -215,13 +178,13 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
             trial(
                 name="standalone without encryption and without a ticket for Python",
                 do=partial(_shipped, lab, is_encrypted=False),
-                outcome=_REFUSED,
+                outcome=REFUSED,
             ),
             trial(
                 name="the KDC becomes unavailable during a transaction", do=partial(_kdc_away, lab)
             ),
         ]
-        yield from _tried(trials, only)
+        yield from tried(trials, only)
         yield from _searched(lab, "4.0.1")
 
 
@@ -229,27 +192,27 @@ def _of_three(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "three", version="3.1.3") as lab:
         name = "local, keytab given to Spark"
         do = partial(_life, lab, *lab.by_keytab)
-        yield from _tried([_Trial(area=_ALL, version="3.1.3", name=name, do=do)], only)
+        yield from tried([Trial(area=_ALL, version="3.1.3", name=name, do=do)], only)
 
 
 def _of_short_tokens(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "short", settings=_SHORT_TOKENS) as lab:
         trials = [
-            _Trial(
+            Trial(
                 area=_ALL,
                 version="4.0.1",
                 name="a job that outlives its HDFS tokens",
                 do=partial(_outlived, lab),
             ),
-            _Trial(
+            Trial(
                 area=_ALL,
                 version="4.0.1",
                 name="a job that outlives its HDFS tokens while the KDC is unavailable",
                 do=partial(_outlived_without_kdc, lab),
-                outcome=_REFUSED,
+                outcome=REFUSED,
             ),
         ]
-        yield from _tried(trials, only)
+        yield from tried(trials, only)
 
 
 def _searched(lab: KerberosLab, version: str) -> Iterator[Cell]:

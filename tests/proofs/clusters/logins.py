@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
 
-from tests.proofs.clusters.cells import FAILED, RAN, Cell
+from tests.proofs.clusters.cells import FAILED, RAN, REFUSED, Cell
 from tests.support.login_cases import CASES, REFUSALS, Case, Refusal, closed
 from tests.support.login_lab import LoginLab
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 _ACCEPTED, _NOT_ACCEPTED = "Metastore logins that are accepted", "Metastore logins that are refused"
-_REFUSED: Final = "refused with an error"
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
@@ -62,7 +58,7 @@ def _let_in(lab: LoginLab, case: Case, version: str) -> Cell:
 
 
 def _kept_out(lab: LoginLab, refusal: Refusal, version: str) -> Cell:
-    outcome = _REFUSED
+    outcome = REFUSED
     try:
         error = refusal.run(lab, version)
         note = f"{type(error).__name__}, {'retryable' if error.retryable else 'final'}"

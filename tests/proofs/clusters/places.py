@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from unittest.mock import patch
 
 from airflow_hiveacid.format.table import Column, TableRef
@@ -23,8 +25,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.stores.mini_hdfs import MiniHdfs
-from tests.proofs.clusters.cells import FAILED, RAN, Cell
-from tests.proofs.clusters.overview import Place
+from tests.proofs.clusters.cells import Cell, Place, Trial, tried
 from tests.support.kubernetes_cluster import KubernetesCluster
 from tests.support.login_cases import CASES
 from tests.support.login_lab import V4, LoginLab, environ
@@ -32,9 +33,6 @@ from tests.support.s3_lab import MotoS3, machine
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.spark_submit import SPARK_HOME, submit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _AREA: Final = "Where jobs run"
 _LOGINS: Final = {
@@ -85,7 +83,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         plain = lab.endpoint("plain", V4, None)
         for store, uri in (("disk", None), ("HDFS", hdfs.uri)):
             access = _Access(login="none", store=store, endpoint=plain, uri=uri)
-            yield from _tried(folder, sparks, access, only)
+            yield from _with_each(folder, sparks, access, only)
         lab.end("plain", V4)
         yield from _on_s3(folder, sparks, only)
         for login, name in _LOGINS.items():
@@ -93,7 +91,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
             with environ(lab.environment):
                 endpoint = lab.endpoint(case.kind, V4, case.login(lab, V4))
                 access = _Access(login=login, store="disk", endpoint=endpoint)
-                yield from _tried(folder, sparks, access, only)
+                yield from _with_each(folder, sparks, access, only)
 
 
 def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]:
@@ -108,31 +106,22 @@ def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]
             endpoint=MetastoreEndpoint(uris=(metastore.uri,)),
             settings=s3.spark_settings,
         )
-        yield from _tried(folder, sparks, access, only)
+        yield from _with_each(folder, sparks, access, only)
 
 
-def _tried(folder: Path, sparks: dict[str, _Spark], access: _Access, only: str) -> Iterator[Cell]:
+def _with_each(
+    folder: Path, sparks: dict[str, _Spark], access: _Access, only: str
+) -> Iterator[Cell]:
     for name, spark in sparks.items():
         place = Place(name, access.login, access.store)
         combination = "; ".join((place.spark, f"login: {place.login}", place.store))
-        if only not in combination:
-            continue
-        outcome, note = RAN, ""
-        try:
-            _insert(folder / "jobs", spark, access)
-        except Exception as error:  # noqa: BLE001 - the table reports it
-            outcome, note = FAILED, f"{type(error).__name__}: {str(error)[-600:]}"
-        yield Cell(
-            area=_AREA,
-            combination=combination,
-            version=V4,
-            outcome=outcome,
-            note=note,
-            place=place,
+        do = partial(_insert, folder / "jobs", spark, access)
+        yield from tried(
+            [Trial(area=_AREA, version=V4, name=combination, do=do, place=place)], only
         )
 
 
-def _insert(folder: Path, spark: _Spark, access: _Access) -> None:
+def _insert(folder: Path, spark: _Spark, access: _Access) -> str:
     """Insert rows through executors into a new table, and read them by its metastore and files."""
     db = f"places_{os.getpid()}_{next(_numbers)}"
     ref = TableRef(db, "t")
@@ -160,6 +149,7 @@ def _insert(folder: Path, spark: _Spark, access: _Access) -> None:
         rows = sorted(row["id"] for batch in batches for row in batch.to_pylist())
         if rows != [1, 2, 3]:
             raise AssertionError(f"{rows} came back")
+    return ""
 
 
 @contextmanager

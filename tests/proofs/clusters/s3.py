@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from unittest.mock import patch
 
 from tests.proofs.clusters import s3_engines
-from tests.proofs.clusters.campaigns import campaign
-from tests.proofs.clusters.costs import PARTITIONS, THREADS, bytes_beside_a_disk, cell_of, listed
-from tests.proofs.clusters.lives import Lives
-from tests.proofs.clusters.overview import Place
+from tests.proofs.clusters.cells import Cell, Place, Trial, tried
+from tests.proofs.clusters.costs import PARTITIONS, THREADS, bytes_beside_a_disk, listed
+from tests.proofs.clusters.lives import Lives, campaign
 from tests.proofs.clusters.s3_lists import TABLE, listing_server
 from tests.support.s3_lab import MotoS3
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.proofs.clusters.cells import Cell
 
 _AREA: Final = "S3"
 _TABLES: Final = (
@@ -44,16 +39,14 @@ _MINUTES: Final = 8
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Yield cells for costs and kills, then those of tests; see `Lives`."""
     server = f"moto {version('moto')}"
-    combinations: Mapping[str, Callable[[], str]] = {
-        "writing and scanning a bucket file": partial(_bytes, folder),
-        "listing 10,000 partitions": _listing,
-        f"processes killed at random times, {_MINUTES} minutes": partial(
-            campaign, "--s3", "--minutes", str(_MINUTES), "--kills", "5"
-        ),
-    }
-    for name, do in combinations.items():
-        if only in name:
-            yield cell_of(_AREA, server, name, do)
+    trial = partial(Trial, area=_AREA, version=server)
+    kills = partial(campaign, "--s3", "--minutes", str(_MINUTES), "--kills", "5")
+    trials = [
+        trial(name="writing and scanning a bucket file", do=partial(_bytes, folder)),
+        trial(name="listing 10,000 partitions", do=_listing),
+        trial(name=f"processes killed at random times, {_MINUTES} minutes", do=kills),
+    ]
+    yield from tried(trials, only)
     yield from s3_engines.cells(folder, only)
     tables = Lives(area=_AREA, version=server, tests=_TABLES, place=_in_local)
     yield from tables.cells(folder, only)

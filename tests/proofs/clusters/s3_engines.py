@@ -7,10 +7,15 @@ location differs.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A
@@ -25,30 +30,20 @@ from tests.judges.trino import TrinoJudge, why_not
 from tests.proofs.clusters.cells import FAILED, RAN, Cell
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import explanation, is_explained
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import ALTERNATING, HIVE_4, OURS, TRINO
+from tests.proofs.matrix.kinds import ALTERNATING, HIVE_4, KINDS, OURS, TRINO, Kind
 from tests.proofs.matrix.readers import (
     ArrowReader,
     BareHiveReader,
     HiveReader,
     NativeReader,
+    Reader,
     TrinoReader,
 )
+from tests.proofs.matrix.records import Life
 from tests.proofs.matrix.writers import HiveWriter, OurWriter, TrinoWriter, why_not_led
 from tests.support.s3_lab import MotoS3
 from tests.support.s3_session import knowing
 from tests.support.spark_lab import Lab, small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.proofs.matrix.kinds import Kind
-    from tests.proofs.matrix.readers import Reader
-    from tests.proofs.matrix.records import Life
 
 _AREA: Final = "S3, read by every engine"
 _REPLACED: Final = (
@@ -72,7 +67,6 @@ class _Course:
     lives: Mapping[str, tuple[int, ...]]
 
     def name(self, writer: str, kind: Kind) -> str:
-        """Return the name of a life."""
         more = f", {ONLY_HIVE_4_READS}" if self.hides else ""
         return f"{kind.name}: {writer}{more}"
 
@@ -98,7 +92,6 @@ class _HidingLab(Lab):
         columns: Mapping[str, str],
         **options: Any,  # noqa: ANN401
     ) -> TableInfo:
-        """Create a table; see `Lab`."""
         parameters = {**options.pop("parameters", {}), ONLY_HIVE_4_READS: "true"}
         return super().table(name, columns, parameters=parameters, **options)
 
@@ -110,11 +103,9 @@ class _OurWriter(OurWriter):
     compactions: list[str]
 
     def minor(self) -> None:
-        """Run a minor compaction; see `Writer`."""
         self._compact(CompactionChoice.MINOR)
 
     def major(self) -> None:
-        """Run a major compaction; see `Writer`."""
         self._compact(CompactionChoice.MAJOR)
         self.table.lab.clean(self.table.name)
 

@@ -11,21 +11,19 @@ from __future__ import annotations
 import bisect
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from subprocess import PIPE, Popen
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
 from tests.proofs.clusters.costs import PARTITIONS, file_names
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLE: Final = "w/parted"
 _PAGE: Final = 1000

@@ -10,30 +10,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.local.stack import metastore_on_postgres
 from tests.proofs.conflicts import report
-from tests.proofs.conflicts.cells import Order, Seen, expected, is_right, meet
+from tests.proofs.conflicts.cells import Cell, Order, Seen, expected, is_right, meet
 from tests.proofs.conflicts.report import VERSIONS, every_cell
-from tests.support.spark_lab import Lab, make_lab, small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.proofs.conflicts.cells import Cell
+from tests.proofs.programs import clocked, laboratory, metastore, working_folder
+from tests.support.spark_lab import Lab
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every pair, and return the exit status."""
     asked = _parser().parse_args(argv)
-    began = time.monotonic()
+    say = clocked()
     record, wrong, count = report.read(), 0, 0
     for version in asked.versions or VERSIONS.values():
         cells = [
@@ -46,7 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         if not cells:
             continue
-        with _lab(version) as lab:
+        with (
+            working_folder(None, "conflicts") as folder,
+            metastore(folder, version, on_postgres=True) as server,
+            laboratory(server) as lab,
+        ):
             for number, cell in enumerate(cells):
                 seen = _meet(lab, f"pair_{number}", cell)
                 record[cell] = seen
@@ -56,11 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 mark = f"WRONG, not {expected(cell)[0].name}" if is_wrong else ""
                 what = "?" if seen.outcome is None else seen.outcome.name
                 _, policy, order, meeting = cell
-                print(
-                    f"{time.monotonic() - began:7.1f} s  {version} {policy.value} {order.value}:"
+                say(
+                    f"{version} {policy.value} {order.value}:"
                     f" {meeting.earlier.value}, {meeting.later.value}: {what} {mark}"
-                    f" {(seen.trouble + ': ' + seen.told) if is_wrong else ''}",
-                    flush=True,
+                    f" {(seen.trouble + ': ' + seen.told) if is_wrong else ''}"
                 )
                 if not asked.no_report:
                     report.write(record)
@@ -74,20 +67,6 @@ def _meet(lab: Lab, name: str, cell: Cell) -> Seen:
         return meet(lab, name, policy, order, meeting)
     except Exception as error:  # noqa: BLE001 - the other pairs must still run
         return Seen(outcome=None, told=f"{type(error).__name__}: {error}", trouble="it broke off")
-
-
-@contextmanager
-def _lab(version: str) -> Iterator[Lab]:
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conflicts-")))
-        config = LocalMetastoreConfig(version=version, data_dir=folder, ends_with_parent=True)
-        # On Derby, a commit and a query about a lock can lock each other out.
-        server = stack.enter_context(metastore_on_postgres(config))
-        spark = small_session()
-        stack.callback(spark.stop)
-        labs = make_lab(spark, server)
-        stack.callback(labs.close)  # type: ignore[attr-defined]  # a generator
-        yield next(labs)
 
 
 def _parser() -> argparse.ArgumentParser:

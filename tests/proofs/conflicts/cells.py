@@ -10,44 +10,37 @@ from __future__ import annotations
 import enum
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    HiveAcidError,
-    WriteConflictError,
-)
+from airflow_hiveacid.format.errors import CompactionNotDoneError, HiveAcidError, WriteConflictError
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from airflow_hiveacid.format.rivals import foreign_write_of
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.metastore.transactions.fencing import job_digest
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _PATIENCE_S: Final = 120.0
 _PAUSE_S: Final = 0.25
 _WHILE_S: Final = 3.0
 _NAMES: Final = ("id", "v")
 _SEEDS: Final = ((1, 1), (2, 2))
-_COMPACTIONS: Final = (Doing.MINOR, Doing.MAJOR)
+_COMPACTIONS: Final = (WriteKind.MINOR, WriteKind.MAJOR)
 Rows = tuple[tuple[int, int], ...]
 
 
@@ -71,8 +64,8 @@ _GIVES_WAY: Final = (
     " it has nothing to do, and under `strict` it fails"
 )
 _V3, _V4 = MetastoreGeneration
-_MINOR_MAJOR: Final = Meeting(earlier=Doing.MINOR, later=Doing.MAJOR)
-_CHANGES: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+_MINOR_MAJOR: Final = Meeting(earlier=WriteKind.MINOR, later=WriteKind.MAJOR)
+_CHANGES: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 _HIVE, _STRICT = ConflictPolicy
 Cell = tuple[MetastoreGeneration, ConflictPolicy, Order, Meeting]
 OTHERWISE: Final[Mapping[Cell, tuple[ConflictOutcome, str]]] = {
@@ -80,8 +73,13 @@ OTHERWISE: Final[Mapping[Cell, tuple[ConflictOutcome, str]]] = {
     (_V3, _HIVE, Order.LATE, _MINOR_MAJOR): (ConflictOutcome.COMPACTS, _THROUGH),
     (_V4, _HIVE, Order.LATE, _MINOR_MAJOR): (ConflictOutcome.COMPACTS, _THROUGH),
     **{
-        (generation, policy, Order.AT_WORK, Meeting(earlier=compaction, later=Doing.OVERWRITE)): (
-            outcome(policy, generation, Meeting(earlier=Doing.OVERWRITE, later=compaction)),
+        (
+            generation,
+            policy,
+            Order.AT_WORK,
+            Meeting(earlier=compaction, later=WriteKind.OVERWRITE),
+        ): (
+            outcome(policy, generation, Meeting(earlier=WriteKind.OVERWRITE, later=compaction)),
             _GIVES_WAY,
         )
         for generation in MetastoreGeneration
@@ -142,7 +140,7 @@ def meet(lab: Lab, name: str, policy: ConflictPolicy, order: Order, meeting: Mee
         return pair.judge(one, second.result())
 
 
-def _last_step(doing: Doing) -> str:
+def _last_step(doing: WriteKind) -> str:
     """Return the last step before a job's end; a compaction ends once its result is visible."""
     return "staged" if doing in _COMPACTIONS else "published"
 
@@ -191,7 +189,7 @@ class _Pair:
     @property
     def first_gives_way(self) -> bool:
         """True if the second job gets its locks while the first is at work, and ends first."""
-        return self.meeting.earlier in _COMPACTIONS and self.meeting.later is Doing.OVERWRITE
+        return self.meeting.earlier in _COMPACTIONS and self.meeting.later is WriteKind.OVERWRITE
 
     def judge(
         self,
@@ -202,10 +200,7 @@ class _Pair:
     ) -> Seen:
         """Return the result of the job that ended first and of the other.
 
-        Args:
-            one: the end of the first job to end.
-            other: the end of the other job.
-            numbers: the numbers of the two jobs, in this order.
+        `numbers` are those of the two jobs, in this order.
         """
         doings = (self.meeting.earlier, self.meeting.later)
         earlier, later = (doings[number] for number in numbers)
@@ -241,7 +236,7 @@ class _Pair:
             _after(after_one, later, 1),
             _after(_after(_SEEDS, later, 1), self.meeting.earlier, 0),
         }
-        if later is Doing.OVERWRITE:
+        if later is WriteKind.OVERWRITE:
             return ConflictOutcome.REPLACES if rows == _after((), later, 1) else None
         if rows not in in_turn:
             return None
@@ -274,7 +269,7 @@ class _Pair:
         is_told = is_told or self.meeting.later in _COMPACTIONS
         return "" if is_told else f"it does not say who was first, but: {error.winner}"
 
-    def _run(self, number: int, doing: Doing, hold: str | None) -> JobResult | HiveAcidError:
+    def _run(self, number: int, doing: WriteKind, hold: str | None) -> JobResult | HiveAcidError:
         def on_step(step: str) -> None:
             if number and step == "snapshot":
                 self.looked_s.append(time.monotonic())
@@ -301,30 +296,30 @@ class _Pair:
         return TableRef(self.lab.db, self.name)
 
 
-def _job(table: str, doing: Doing, number: int) -> Job:
+def _job(table: str, doing: WriteKind, number: int) -> Job:
     source = SourceSpec(values=((10 + number, number),), columns=_NAMES)
     match doing:
-        case Doing.OVERWRITE:
+        case WriteKind.OVERWRITE:
             return InsertSpec(
                 target=table, source=source, columns=_NAMES, mode=InsertMode.OVERWRITE
             )
-        case Doing.INSERT:
+        case WriteKind.INSERT:
             return InsertSpec(target=table, source=source, columns=_NAMES)
-        case Doing.CHANGE:
+        case WriteKind.CHANGE:
             return UpdateSpec(target=table, set={"v": f"v * 10 + {number}"})
-        case Doing.MINOR:
-            return CompactSpec(target=table, choice=CompactionChoice.MINOR)
-        case Doing.MAJOR:
-            return CompactSpec(target=table, choice=CompactionChoice.MAJOR)
+        case WriteKind.MINOR:
+            return CompactSpec.of_table(table, choice=CompactionChoice.MINOR)
+        case WriteKind.MAJOR:
+            return CompactSpec.of_table(table, choice=CompactionChoice.MAJOR)
 
 
-def _after(rows: Rows, doing: Doing, number: int) -> Rows:
+def _after(rows: Rows, doing: WriteKind, number: int) -> Rows:
     match doing:
-        case Doing.OVERWRITE:
+        case WriteKind.OVERWRITE:
             return ((10 + number, number),)
-        case Doing.INSERT:
+        case WriteKind.INSERT:
             return tuple(sorted((*rows, (10 + number, number))))
-        case Doing.CHANGE:
+        case WriteKind.CHANGE:
             return tuple((i, v * 10 + number) for i, v in rows)
         case _:
             return rows

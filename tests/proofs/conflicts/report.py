@@ -7,40 +7,34 @@ pairs that it has run and leaves the others.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
-from tests.proofs.conflicts.cells import Order, Seen, expected, is_right
-from tests.support.documents import numbered_note
+from tests.proofs.conflicts.cells import Cell, Order, Seen, expected, is_right
+from tests.support.documents import DOCS, numbered_note, put_between
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.proofs.conflicts.cells import Cell
-
-_DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
-PAGE: Final = _DOCS / "conflicts.md"
-FILE: Final = _DOCS / "conflicts.json"
-_BEGIN: Final = "<!-- pairs: written by `make conflicts` -->"
-_END: Final = "<!-- end of pairs -->"
+PAGE: Final = DOCS / "conflicts.md"
+FILE: Final = DOCS / "conflicts.json"
+MARK: Final = "pairs: written by `make conflicts`"
 VERSIONS: Final[Mapping[MetastoreGeneration, str]] = {
     MetastoreGeneration.V3: "3.1.3",
     MetastoreGeneration.V4: "4.0.1",
 }
-_TITLES: Final[Mapping[Doing, str]] = {
-    Doing.OVERWRITE: "OVERWRITE, TRUNCATE",
-    Doing.INSERT: "INSERT",
-    Doing.CHANGE: "UPDATE, DELETE, MERGE",
-    Doing.MINOR: "minor compaction",
-    Doing.MAJOR: "major compaction",
+_TITLES: Final[Mapping[WriteKind, str]] = {
+    WriteKind.OVERWRITE: "OVERWRITE, TRUNCATE",
+    WriteKind.INSERT: "INSERT",
+    WriteKind.CHANGE: "UPDATE, DELETE, MERGE",
+    WriteKind.MINOR: "minor compaction",
+    WriteKind.MAJOR: "major compaction",
 }
 
 Record = dict["Cell", Seen]
@@ -51,8 +45,8 @@ def every_cell() -> Iterator[Cell]:
     for generation in MetastoreGeneration:
         for policy in ConflictPolicy:
             for order in Order:
-                for earlier in Doing:
-                    for later in Doing:
+                for earlier in WriteKind:
+                    for later in WriteKind:
                         yield generation, policy, order, Meeting(earlier=earlier, later=later)
 
 
@@ -83,14 +77,7 @@ def write(record: Record, *, file: Path = FILE, page: Path = PAGE) -> None:
         if (seen := record.get(cell)) is not None
     }
     file.write_text(json.dumps(kept, indent=1) + "\n")
-    before, _, rest = page.read_text().partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    page.write_text(f"{before}{_BEGIN}\n\n" + "\n".join(lines(record)) + f"\n\n{_END}{after}")
-
-
-def block(page: Path = PAGE) -> str:
-    """Return the text between the marks."""
-    return page.read_text().partition(_BEGIN)[2].partition(_END)[0].strip()
+    page.write_text(put_between(page.read_text(), MARK, "\n".join(lines(record))))
 
 
 def lines(record: Record) -> Iterator[str]:
@@ -100,12 +87,12 @@ def lines(record: Record) -> Iterator[str]:
         for generation in MetastoreGeneration:
             yield f"### `{policy.value}`, Hive {VERSIONS[generation]}"
             yield ""
-            yield f"| row: earlier; column: later | {' | '.join(_TITLES[d] for d in Doing)} |"
-            yield f"| --- |{' --- |' * len(Doing)}"
-            for earlier in Doing:
+            yield f"| row: earlier; column: later | {' | '.join(_TITLES[d] for d in WriteKind)} |"
+            yield f"| --- |{' --- |' * len(WriteKind)}"
+            for earlier in WriteKind:
                 cells = (
                     _letters(record, policy, generation, Meeting(earlier=earlier, later=d), notes)
-                    for d in Doing
+                    for d in WriteKind
                 )
                 yield f"| {_TITLES[earlier]} | {' | '.join(cells)} |"
             yield ""

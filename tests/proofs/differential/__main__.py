@@ -15,17 +15,14 @@ import logging
 import os
 import random
 import sys
-import tempfile
 import time
 import uuid
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import pyspark
 
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.local.stack import metastore_on_postgres
 from tests.judges.engine import HiveJudge
 from tests.proofs.differential import examples, report
 from tests.proofs.differential.cases import Outcome
@@ -33,12 +30,7 @@ from tests.proofs.differential.course import Course, made
 from tests.proofs.differential.engines import Engines
 from tests.proofs.differential.stores import SOURCES, stored
 from tests.proofs.differential.twins import Twins
-from tests.support.spark_lab import make_lab, small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    Say = Callable[[str], None]
+from tests.proofs.programs import Say, clocked, laboratory, metastore, working_folder
 
 _LARGEST_SEED: Final = 10**6
 _HEAP_OF_HIVE_MB: Final = 3072  # Hive keeps some 100 KB of each question
@@ -47,11 +39,8 @@ _HEAP_OF_HIVE_MB: Final = 3072  # Hive keeps some 100 KB of each question
 def main(argv: Sequence[str] | None = None) -> int:
     """Ask everything, and return the exit status."""
     asked = _parser().parse_args(argv)
-    began = time.monotonic()
+    say, began = clocked(), time.monotonic()
     print(f"HIVEACID_SEED={asked.seed} repeats this run", flush=True)
-
-    def say(text: str) -> None:
-        print(f"{time.monotonic() - began:7.0f} s  {text}", flush=True)
 
     tally = report.Tally()
     facts: dict[str, Any] = {}
@@ -102,17 +91,14 @@ def run(both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say)
 def engines() -> Iterator[Engines]:
     """Start both engines over a separate metastore, with a database."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # refusals are answers
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="differential-")))
-        config = LocalMetastoreConfig(version="4.0.1", data_dir=folder, ends_with_parent=True)
-        server = stack.enter_context(metastore_on_postgres(config))
-        judge = stack.enter_context(HiveJudge(server.uri, heap_mb=_HEAP_OF_HIVE_MB))
-        spark = small_session("2g")
-        stack.callback(spark.stop)
-        spark.sparkContext.setLogLevel("OFF")
-        labs = make_lab(spark, server)
-        stack.callback(labs.close)  # type: ignore[attr-defined]  # a generator
-        yield Engines(lab=next(labs), judge=judge)
+    with (
+        working_folder(None, "differential") as folder,
+        metastore(folder, on_postgres=True) as server,
+        HiveJudge(server.uri, heap_mb=_HEAP_OF_HIVE_MB) as judge,
+        laboratory(server, heap="2g") as lab,
+    ):
+        lab.spark.sparkContext.setLogLevel("OFF")
+        yield Engines(lab=lab, judge=judge)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.proofs.differential.engines import ROWS, Refusal, Values
+from tests.proofs.differential.engines import ROWS, Answer, Form, Refusal, Values
+from tests.proofs.differential.expressions import Node
 from tests.proofs.differential.values import BROKEN, Value, same
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.proofs.differential.engines import Answer, Form
-    from tests.proofs.differential.expressions import Node
 
 _WORD: Final = re.compile(r"(?<![\w'])[a-z_]+(?![\w'(])")
 # The answers of these functions have no order.
@@ -72,7 +68,6 @@ class Seen:
     their_kind: str = ""
 
     def values(self) -> Iterator[Value]:
-        """Yield the values of all arguments."""
         for argument in self.arguments:
             yield from argument
 
@@ -147,9 +142,7 @@ class Finding:
 def blamed(case: Case, pairs: Mapping[tuple[str, Form], Pair]) -> list[Seen]:
     """Return the differing values of the innermost differing piece, or of the whole.
 
-    Args:
-        case: a case that differs.
-        pairs: both answers to it, and to its pieces over rows.
+    `pairs` are both answers to the case, and to its pieces over rows.
     """
     for piece in case.node.pieces():
         form = case.form if piece is case.node else ROWS

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.proofs.differential.cases import Case, Finding, Outcome, Pair, blamed
 from tests.proofs.differential.catalogue import AGGREGATES, EXPRESSIONS, windows
-from tests.proofs.differential.engines import GROUPS, ROWS, WINDOWS, Refusal, refusal
+from tests.proofs.differential.engines import (
+    GROUPS,
+    ROWS,
+    WINDOWS,
+    Answer,
+    Engines,
+    Form,
+    Refusal,
+    refusal,
+)
 from tests.proofs.differential.expressions import Dice, Line, lines
 from tests.proofs.differential.known import TOGETHER, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.proofs.differential.engines import Answer, Engines, Form
 
 _BATCH: Final = 150
 _TRIES: Final = 4
@@ -75,7 +80,6 @@ class Course:
         self._equal_alone: set[tuple[str, Form]] = set()
 
     def findings(self, cases: Sequence[Case]) -> Iterator[Finding]:
-        """Yield the finding of each case, batch by batch."""
         done = 0
         for form in (ROWS, GROUPS, WINDOWS):
             left = [case for case in cases if case.form == form]

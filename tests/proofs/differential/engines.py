@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
 
 from airflow_hiveacid.format.errors import HiveAcidError, SqlTextError
 from airflow_hiveacid.jobs.specs.statements import InsertSpec
@@ -19,18 +23,11 @@ from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.sql.script import read_script
+from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential import rows
 from tests.proofs.differential.values import BROKEN, Value, of_hive, of_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 TABLE: Final = "w"
 _SECOND_LINE: Final = 2
@@ -90,7 +87,6 @@ class Engines:
         self.judge.execute(f"INSERT INTO {TABLE} {rows.select_rows()}")
 
     def ask_hive(self, expressions: Sequence[str], form: Form = ROWS) -> list[Answer]:
-        """Return the answers of Hive's engine."""
         return _halved(expressions, lambda some: self._hive(some, form), "Hive")
 
     def ask_us(self, expressions: Sequence[str], form: Form = ROWS) -> list[Answer]:

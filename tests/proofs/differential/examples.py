@@ -10,24 +10,18 @@ its own database, and Hive answers the query over both results.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
-from tests.proofs.differential.engines import GROUPS, ROWS, Refusal
-from tests.proofs.differential.known import entries
-from tests.proofs.differential.values import BROKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.proofs.differential.engines import Answer, Engines
-    from tests.proofs.differential.known import Example
-    from tests.proofs.differential.values import Value
+from tests.proofs.differential.engines import GROUPS, ROWS, Answer, Engines, Refusal
+from tests.proofs.differential.known import Example, entries
+from tests.proofs.differential.values import BROKEN, Value
 
 ERROR = "an error"
 _TABLES = ("e", "s")
@@ -54,7 +48,6 @@ def missed(engines: Engines) -> Iterator[str]:
 
 
 def answers(engines: Engines, examples: Sequence[Example]) -> list[Answers]:
-    """Return the answers of both engines to each example."""
     found: dict[int, Answers] = {}
     for is_grouped, form in ((False, ROWS), (True, GROUPS)):
         chosen = [

@@ -6,13 +6,11 @@ difference can be traced to the innermost piece that differs.
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Iterator
+from typing import Final
 
 _PLACE: Final = re.compile(r"\{([^{}]+)\}")
 _NAME: Final = re.compile(r"\W*(\w+)\(")
@@ -61,7 +59,6 @@ class Line:
 
 
 def lines(catalogue: str | Iterable[str]) -> list[Line]:
-    """Return the lines of a catalogue."""
     texts = catalogue.strip().splitlines() if isinstance(catalogue, str) else list(catalogue)
     return [_line(text) for text in texts]
 

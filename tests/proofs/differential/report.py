@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.proofs.differential.cases import Finding, Outcome
 from tests.proofs.differential.known import entries, names_of, statement_names
 from tests.proofs.differential.twins import Done
 from tests.proofs.differential.values import RULES
+from tests.support.documents import DOCS, ROOT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-_ROOT: Final = Path(__file__).resolve().parents[3]
-FILE: Final = _ROOT / "docs" / "differential.json"
-PAGE: Final = _ROOT / "docs" / "differential.md"
-RUN: Final = _ROOT / "build" / "differential.pickle"
-VALUES: Final = _ROOT / "build" / "differential.jsonl"
+FILE: Final = DOCS / "differential.json"
+PAGE: Final = DOCS / "differential.md"
+RUN: Final = ROOT / "build" / "differential.pickle"
+VALUES: Final = ROOT / "build" / "differential.jsonl"
 EXPRESSIONS: Final = "expressions"
 STATEMENTS: Final = "statements"
 STORES: Final = "types into columns of types"
@@ -38,7 +36,6 @@ class Tally:
     found: list[tuple[str, Finding | Done]] = field(default_factory=list)
 
     def add(self, what: str, one: Finding | Done) -> None:
-        """Add one result."""
         self.counts.setdefault(what, Counter())[one.outcome.value] += 1
         self.named.update(one.names)
         self.found.append((what, one))
@@ -58,7 +55,6 @@ def _told(one: Finding | Done) -> str:
 
 
 def write(tally: Tally, facts: Mapping[str, Any], *, file: Path = FILE, page: Path = PAGE) -> None:
-    """Write the file and the page."""
     record = {
         "facts": dict(facts),
         "counts": {what: dict(counts) for what, counts in tally.counts.items()},
@@ -112,7 +108,6 @@ def named(one: Finding | Done) -> Finding | Done:
 
 
 def lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the page."""
     yield "# Expressions and statements in Hive and in this provider"
     yield ""
     yield "Before you move statements from Hive, read the table of differences in"

@@ -6,13 +6,11 @@ NULL of a partition and others). Table names have no database. `t` is changed, `
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
+from typing import Final
 
 COLUMNS: Final = {
     "id": "int",

@@ -7,21 +7,18 @@ column, which the next try leaves out.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.cases import Outcome, Seen
+from tests.proofs.differential.engines import Engines
 from tests.proofs.differential.known import names_of
 from tests.proofs.differential.statements import Written
 from tests.proofs.differential.twins import Done
 from tests.proofs.differential.values import of_hive, same
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.proofs.differential.engines import Engines
 
 SOURCES: Final = {
     "ti": "tinyint",

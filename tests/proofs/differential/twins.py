@@ -7,9 +7,10 @@ created again; a query is compared by its rows.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.format.errors import (
     ExpressionError,
@@ -22,15 +23,10 @@ from airflow_hiveacid.sql.script import read_script
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential import statements
 from tests.proofs.differential.cases import Outcome, Seen
+from tests.proofs.differential.engines import Engines
 from tests.proofs.differential.known import statement_names
-from tests.proofs.differential.statements import TOTALS
+from tests.proofs.differential.statements import TOTALS, Written
 from tests.proofs.differential.values import same, sort_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.proofs.differential.engines import Engines
-    from tests.proofs.differential.statements import Written
 
 _MOST_CHANGES = 12
 

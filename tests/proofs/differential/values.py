@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType
 
 Value = Any
 RULES: Final = (
@@ -108,7 +106,6 @@ def trimmed(time: str) -> str:
 
 
 def of_spark(value: Any, kind: DataType) -> Value:  # noqa: ANN401 - anything that Spark collects
-    """Return a value that Spark collected."""
     name = kind.typeName()
     if value is None:
         return None
@@ -175,7 +172,6 @@ def _close(ours: Any, theirs: Any) -> bool:  # noqa: ANN401 - numbers of several
 
 
 def text(value: Value) -> str:
-    """Return a value as a text for comparison."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return str(value)

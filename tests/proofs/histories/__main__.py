@@ -15,23 +15,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.progress import track
 
 from tests.judges.bare import BareReader
 from tests.proofs.histories import readers
 from tests.proofs.histories.life import Life
-from tests.proofs.histories.world import Fate
+from tests.proofs.histories.world import Fate, World
 from tests.support.spark_lab import small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tests.proofs.histories.world import World
 
 
 class WrongAnswerError(Exception):

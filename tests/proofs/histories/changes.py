@@ -10,12 +10,17 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, settled, up_to
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.changed_rows import (
     FeedManner,
@@ -25,16 +30,7 @@ from airflow_hiveacid.storage.acid.read.changed_rows import (
 )
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.proofs.histories.world import COLUMNS, Fate, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.state.versions import Kept
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from tests.proofs.histories.world import Identity, World
+from tests.proofs.histories.world import COLUMNS, Fate, Identity, World, text_of
 
 BORN: Final = "born"
 DEAD: Final = "dead"
@@ -56,7 +52,6 @@ def newest(world: World) -> int:
 
 
 def state(world: World, version: int) -> dict[Identity, int]:
-    """Return the rows of a version."""
     return {
         row: value
         for row, (birth, value, deaths) in _lives(world).items()
@@ -65,7 +60,6 @@ def state(world: World, version: int) -> dict[Identity, int]:
 
 
 def expected(world: World, since: int, until: int, *, is_net: bool = False) -> list[Change]:
-    """Return the expected changes of a range."""
     found: list[Change] = []
     for row, (birth, value, deaths) in _lives(world).items():
         death = min((d for d in deaths if d <= until), default=None)
@@ -98,7 +92,7 @@ def _lives(world: World) -> dict[Identity, tuple[int, int, list[int]]]:
 
 
 def told(
-    world: World, since: int, until: int, *, is_net: bool = False, kept: Kept | None = None
+    world: World, since: int, until: int, *, is_net: bool = False, kept: Guarantee | None = None
 ) -> list[Change]:
     """Return our reader's changes of a range.
 

@@ -11,15 +11,12 @@ Example:
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
+from airflow_hiveacid.format.ids import WriteId
 from tests.proofs.histories.world import Fate, Identity, World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
 
 _MOST_STEPS: Final = 9
 _BUCKETS: Final = 3
@@ -27,8 +24,6 @@ _FATES: Final = (Fate.COMMITTED, Fate.COMMITTED, Fate.COMMITTED, Fate.ABORTED, F
 
 
 class Life:
-    """One history."""
-
     def __init__(self, folder: Path, seed: int) -> None:
         self._dice = random.Random(seed)
         self.world = World(folder)

@@ -7,7 +7,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.table import (
     PartitionInfo,
@@ -18,16 +21,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.proofs.histories.world import COLUMNS, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    from pyspark.sql import SparkSession
-
-    from tests.judges.bare import BareReader
-    from tests.proofs.histories.world import Identity, World
+from tests.judges.bare import BareReader
+from tests.proofs.histories.world import COLUMNS, Identity, World, text_of
 
 _SCHEMA = f"struct<{','.join(f'{c.name}:{c.type}' for c in COLUMNS)}>"
 
@@ -40,7 +35,6 @@ def arrow(world: World) -> dict[Identity, int]:
 
 
 def hive(reader: BareReader, world: World, *, vectorized: bool) -> dict[Identity, int]:
-    """Read with Hive's reader."""
     rows: list[list[Any]] = reader.read(
         world.root,
         world.write_ids.text(),

@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import settled
 from airflow_hiveacid.format.table import Column
 from tests.proofs.histories import changes
-from tests.proofs.histories.world import Fate, World, text_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from tests.proofs.histories.world import Identity
+from tests.proofs.histories.world import Fate, Identity, World, text_of
 
 Told = tuple[int, int, bool, "Identity", tuple[object, ...]]
 """Partition, version, True if the row was born, its row ID, its columns."""
@@ -36,8 +32,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 class TypedWorld(World):
-    """One partition."""
-
     columns: ClassVar[tuple[Column, ...]] = (
         Column(name="v", type="bigint"),
         Column(name="s", type="string"),

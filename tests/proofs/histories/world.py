@@ -13,9 +13,11 @@ Example:
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import ClassVar, Final
 
 import pyarrow as pa
 from pyarrow import orc
@@ -32,10 +34,6 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 Identity = tuple[int, int, int]
 COLUMNS: Final = (Column(name="v", type="bigint"), Column(name="s", type="string"))
@@ -97,7 +95,6 @@ class World:
         return write_id
 
     def insert(self, write_id: WriteId, *, rows: int, bucket: int, statement: int) -> None:
-        """Insert rows of one bucket, in a delta."""
         self._put(
             self._delta(write_id, statement), bucket, [self._new(write_id, rows, bucket, statement)]
         )

@@ -10,20 +10,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import time
-import uuid
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.client.metastore_client import connect
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
@@ -31,8 +24,8 @@ from tests.judges.trino import TrinoJudge, why_not
 from tests.proofs.matrix import records
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import is_explained
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO, WRITERS
+from tests.proofs.matrix.kinds import ALTERNATING, HIVE_3, HIVE_4, KINDS, OURS, TRINO, WRITERS, Kind
+from tests.proofs.matrix.life import Writer
 from tests.proofs.matrix.readers import (
     ArrowReader,
     BareHiveReader,
@@ -44,23 +37,13 @@ from tests.proofs.matrix.readers import (
 from tests.proofs.matrix.records import Life
 from tests.proofs.matrix.report import write
 from tests.proofs.matrix.writers import HiveWriter, OurWriter, Table, TrinoWriter, why_not_led
-from tests.support.spark_lab import Lab, small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.proofs.matrix.kinds import Kind
-    from tests.proofs.matrix.life import Writer
+from tests.proofs.programs import clocked, laboratory, metastore, working_folder
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the matrix and return the exit status."""
     asked = _parser().parse_args(argv)
-    began = time.monotonic()
-
-    def say(line: str) -> None:
-        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
-
+    say = clocked()
     without_trino = why_not()
     record = replace(
         records.read(),
@@ -73,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     led: list[Life] = []
     with ExitStack() as stack:
-        folder = asked.keep and asked.keep.resolve()
-        folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-")))
+        folder = stack.enter_context(working_folder(asked.keep, "matrix"))
         ground = _ground(stack, folder, with_trino=without_trino is None)
         for kind in [KINDS[i] for i in asked.kinds or range(len(KINDS))]:
             for name in asked.writers or WRITERS:
@@ -105,22 +87,10 @@ def _life(ground: Ground, kind: Kind, name: str, say: Callable[[str], None]) -> 
 
 
 def _ground(stack: ExitStack, folder: Path, *, with_trino: bool) -> Ground:
-    server = stack.enter_context(
-        LocalMetastore(
-            LocalMetastoreConfig(
-                version="4.0.1", data_dir=folder / "metastore", ends_with_parent=True
-            )
-        )
-    )
-    spark = small_session()
-    stack.callback(spark.stop)
-    hive = stack.enter_context(HiveJudge(server.uri))
-    endpoint = MetastoreEndpoint(uris=(server.uri,))
-    client = stack.enter_context(connect(endpoint))
-    database = f"matrix_{uuid.uuid4().hex[:8]}"
+    server = stack.enter_context(metastore(folder))
     # Trino must be told the location of managed tables.
-    client.create_database(database, f"file:{folder}/{database}")
-    lab = Lab(spark=spark, endpoint=endpoint, client=client, db=database)
+    lab = stack.enter_context(laboratory(server, location=f"file:{folder}"))
+    hive = stack.enter_context(HiveJudge(server.uri))
     writers: dict[str, Callable[[Table], Writer]] = {
         OURS: lambda table: OurWriter(table=table),
         HIVE_4: lambda table: HiveWriter(table=table, engine=hive),

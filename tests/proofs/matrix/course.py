@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, PartitionName
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
 from tests.judges.line_process import JudgeError
 from tests.proofs.matrix.explanations import BLIND, explanation
-from tests.proofs.matrix.kinds import KINDS, Flat, Kind
-from tests.proofs.matrix.life import NotHereError, Rows, life
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, NATIVE, OURS
-from tests.proofs.matrix.readers import NativeReader, NotReadHereError, as_rows, misplaced
+from tests.proofs.matrix.kinds import (
+    ALTERNATING,
+    HIVE_3,
+    HIVE_4,
+    KINDS,
+    NATIVE,
+    OURS,
+    Flat,
+    Kind,
+    Row,
+)
+from tests.proofs.matrix.life import NotHereError, Rows, Step, Writer, life
+from tests.proofs.matrix.readers import NativeReader, NotReadHereError, Reader, as_rows, misplaced
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
 from tests.proofs.matrix.writers import Hive3Writer, HiveWriter, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tests.judges.engine import HiveJudge
-    from tests.judges.engine3 import Hive3Engine
-    from tests.proofs.matrix.kinds import Row
-    from tests.proofs.matrix.life import Step, Writer
-    from tests.proofs.matrix.readers import Reader
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 # Paths differ between runs and machines.
 _PATH: Final = re.compile(r"(?:file:)?/\S+")
@@ -87,13 +90,9 @@ class _HalfDoneError(Exception):
 
 
 def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Life:
-    """Run one life.
+    """Run one life; `writers` is one of the ground's, `HIVE_3`, or `ALTERNATING`.
 
-    Args:
-        ground: The engines.
-        kind: The kind of the table.
-        writers: One of the ground's, `HIVE_3`, or `ALTERNATING`.
-        say: Receives a message for each error, step by step.
+    `say` receives a message for each error, step by step.
     """
     name = f"t_{KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
     course = Life(

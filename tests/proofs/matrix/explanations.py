@@ -6,15 +6,11 @@ another way stays unexplained.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.proofs.matrix.kinds import KINDS, Flat
+from tests.proofs.matrix.kinds import HIVE_3, HIVE_3_READER, HIVE_4, KINDS, TRINO, Flat, Kind
 from tests.proofs.matrix.life import life as steps_of
-from tests.proofs.matrix.names import HIVE_3, HIVE_3_READER, HIVE_4, TRINO
-
-if TYPE_CHECKING:
-    from tests.proofs.matrix.kinds import Kind
-    from tests.proofs.matrix.records import Life, Wrong
+from tests.proofs.matrix.records import Life, Wrong
 
 _DELETES: Final = (
     "Trino ignores delete files with Hive 4's names (`bucket_00000_0`; Trino issue 31302). Deleted"

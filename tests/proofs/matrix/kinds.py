@@ -1,4 +1,4 @@
-"""The kinds of tables, and their rows.
+"""The kinds of tables, their rows, and the names of those who read and write them.
 
 Rows have values that all engines spell alike: integers, and text for everything else. A row
 depends only on its number.
@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 Value = int | str | None
 Row = tuple[Value, ...]
@@ -81,7 +79,6 @@ class Kind:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The data columns."""
         return COLUMNS
 
     @property
@@ -199,3 +196,20 @@ _SAID: Final[Mapping[str, Callable[[object], Value]]] = {
     "boolean": lambda value: str(value).lower(),
     "timestamp": _clock_of,
 }
+
+
+# ---- the names of engines, readers and writers, here and on the pages ----------------------------
+
+OURS: Final = "ours"
+HIVE_4: Final = "Hive 4.0.1"
+HIVE_3: Final = "Hive 3.1.3"
+TRINO: Final = "Trino 483"
+ALTERNATING: Final = "in turns"
+WRITERS: Final = (OURS, HIVE_4, TRINO, HIVE_3, ALTERNATING)
+"""In the order of the page."""
+
+NATIVE: Final = "ours, Spark's reader"
+ARROW: Final = "ours, Arrow"
+HIVE_3_READER: Final = "Hive 3.1.3's reader"
+READERS: Final = (NATIVE, ARROW, HIVE_4, HIVE_3_READER, TRINO)
+"""In the order of the page."""

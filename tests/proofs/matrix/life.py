@@ -6,13 +6,11 @@ that every dialect reads alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from tests.proofs.matrix.kinds import Kind, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 Rows = dict[int, Row]
 """Rows by their numbers."""
@@ -26,11 +24,9 @@ class Writer(Protocol):
     """An engine that changes one table."""
 
     @property
-    def name(self) -> str:
-        """The engine's name."""
+    def name(self) -> str: ...
 
-    def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows."""
+    def insert(self, rows: Sequence[Row]) -> None: ...
 
     def load(self, rows: Sequence[Row]) -> None:
         """Add the files that hold these rows; see `Table.place_of`."""
@@ -38,8 +34,7 @@ class Writer(Protocol):
     def overwrite(self, rows: Sequence[Row]) -> None:
         """Replace the rows of the table, or of these rows' partitions."""
 
-    def delete(self, where: str) -> None:
-        """Delete rows."""
+    def delete(self, where: str) -> None: ...
 
     def update(self, values: Mapping[str, str], where: str) -> None:
         """Set columns to expressions."""

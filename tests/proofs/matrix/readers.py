@@ -6,34 +6,29 @@ Rows are in the form of `kinds.canonical`, sorted, after their row IDs if they h
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.reading.events import IDENTITY
-from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER
-from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
-from tests.proofs.matrix.kinds import Row, canonical
-from tests.proofs.matrix.names import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.target import Target
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.judges.trino import TrinoJudge
-    from tests.proofs.matrix.writers import Table
+from tests.judges.trino import TrinoJudge
+from tests.proofs.matrix.kinds import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO, Row, canonical
+from tests.proofs.matrix.writers import Table
 
 # From a file `bucket_00000_0`, since Hive 3.1 takes the text after "bucket_" for a number.
 _NAME_OF_HIVE_4: Final = re.compile(r'For input string: "[0-9]+_[0-9]+"')
@@ -54,8 +49,7 @@ class Reader(Protocol):
     """A reader of the rows by one engine."""
 
     @property
-    def name(self) -> str:
-        """The engine's name."""
+    def name(self) -> str: ...
 
     def rows(self, table: Table) -> list[Row]:
         """Return all rows, sorted; see `canonical`.
@@ -89,16 +83,16 @@ class NativeReader:
     name: str = NATIVE
 
     def rows(self, table: Table) -> list[Row]:
-        """Return all rows; see `Reader`."""
         with typed_failures():
             found = _target(table).rows().collect()
         return as_rows(table.columns, found)
 
     def identities(self, table: Table) -> dict[int, Identity] | None:
-        """Return row IDs; see `Reader`."""
         if table.kind.is_insert_only:
             return None
-        found = _target(table).scan(["id"]).select(*[f"{POSITION}.{n}" for n in IDENTITY], "id")
+        found = (
+            _target(table).scan(["id"]).select(*[f"{POSITION}.{n}" for n in IDENTITY_COLUMNS], "id")
+        )
         return {
             number: (write_id, bucket, row) for write_id, bucket, row, number in found.collect()
         }
@@ -111,7 +105,6 @@ class ArrowReader:
     name: str = ARROW
 
     def rows(self, table: Table) -> list[Row]:
-        """Return all rows; see `Reader`."""
         if table.kind.is_insert_only:
             raise NotReadHereError("for rows without row IDs this provider has only one reader")
         target = _target(table)
@@ -121,23 +114,18 @@ class ArrowReader:
         return as_rows(table.columns, [(*row[1:], *keys[row[0] >> FILE_BITS]) for row in found])
 
     def identities(self, table: Table) -> dict[int, Identity] | None:  # noqa: ARG002
-        """Return None; see `Reader`."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class HiveReader:
-    """Hive's engine."""
-
     engine: HiveJudge
     name: str = HIVE_4
 
     def rows(self, table: Table) -> list[Row]:
-        """Return all rows; see `Reader`."""
         return as_rows(table.columns, self.engine.rows(table.full_name))
 
     def identities(self, table: Table) -> dict[int, Identity] | None:
-        """Return row IDs; see `Reader`."""
         if table.kind.is_insert_only:
             return None
         found = self.engine.execute(f"select row__id, id from {table.full_name}")
@@ -152,7 +140,6 @@ class BareHiveReader:
     name: str = HIVE_3_READER
 
     def rows(self, table: Table) -> list[Row]:
-        """Return all rows; see `Reader`."""
         if table.kind.is_insert_only:
             raise NotReadHereError("this ORC reader supports only full-ACID tables")
         info, snapshot = table.lab.info(table.name), table.lab.snapshot(table.name)
@@ -184,23 +171,18 @@ class BareHiveReader:
         return as_rows(table.columns, found)
 
     def identities(self, table: Table) -> dict[int, Identity] | None:  # noqa: ARG002
-        """Return None; see `Reader`."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class TrinoReader:
-    """Trino."""
-
     engine: TrinoJudge
     name: str = TRINO
 
     def rows(self, table: Table) -> list[Row]:
-        """Return all rows; see `Reader`."""
         return as_rows(table.columns, self.engine.execute(f"select * from {table.full_name}"))
 
     def identities(self, table: Table) -> dict[int, Identity] | None:  # noqa: ARG002
-        """Return None; see `Reader`."""
         return None
 
 

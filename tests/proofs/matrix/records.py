@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import WRITERS
+from tests.proofs.matrix.kinds import KINDS, WRITERS
+from tests.support.documents import DOCS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "interop.json"
+FILE: Final = DOCS / "interop.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ rest. support.md has a line for each kind, with equal kinds in one line.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.proofs.matrix.explanations import explanation, failure, misplacement
-from tests.proofs.matrix.names import (
+from tests.proofs.matrix.kinds import (
     ALTERNATING,
     ARROW,
     HIVE_3,
@@ -19,33 +20,19 @@ from tests.proofs.matrix.names import (
     OURS,
     READERS,
 )
-from tests.support.documents import numbered_note
+from tests.proofs.matrix.records import Answers, Life, Record
+from tests.support.documents import DOCS, numbered_note, put_between
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from tests.proofs.matrix.records import Answers, Life, Record
-
-_ROOT: Final = Path(__file__).resolve().parents[3]
-PAGE: Final = _ROOT / "docs" / "interop.md"
-SUPPORT: Final = _ROOT / "docs" / "reference" / "support.md"
-_BEGIN: Final = "<!-- matrix: written by `make judge` -->"
-_END: Final = "<!-- end of matrix -->"
+PAGE: Final = DOCS / "interop.md"
+SUPPORT: Final = DOCS / "reference" / "support.md"
+MARK: Final = "matrix: written by `make judge`"
 _OTHERS: Final = tuple(name for name in READERS if name not in {NATIVE, ARROW})
 
 
 def write(record: Record, *, page: Path = PAGE, support: Path = SUPPORT) -> None:
     """Put tables and notes into both pages."""
     for file, lines in ((page, page_lines(record)), (support, support_lines(record))):
-        before, _, rest = file.read_text().partition(_BEGIN)
-        _, _, after = rest.partition(_END)
-        body = "\n".join(lines)
-        file.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}")
-
-
-def block(file: Path) -> str:
-    """Return the text between the marks of a page."""
-    return file.read_text().partition(_BEGIN)[2].partition(_END)[0].strip()
+        file.write_text(put_between(file.read_text(), MARK, "\n".join(lines)))
 
 
 def page_lines(record: Record) -> Iterator[str]:
@@ -176,6 +163,5 @@ class _Notes:
         return "".join(f" [{number}]" for number in dict.fromkeys(found))
 
     def lines(self) -> Iterator[str]:
-        """Yield all notes."""
         for text, number in self._numbers.items():
             yield from numbered_note(number, text)

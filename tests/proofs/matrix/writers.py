@@ -5,28 +5,22 @@ Values are literals with their types, since every dialect reads those alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from tests.judges.engine import HiveJudge, SqlEngine
+from tests.judges.engine3 import Hive3Engine
 from tests.judges.line_process import JudgeError
-from tests.proofs.matrix.kinds import EXTRA
+from tests.judges.trino import TrinoJudge
+from tests.proofs.matrix.kinds import ALTERNATING, EXTRA, HIVE_3, HIVE_4, OURS, TRINO, Kind, Row
 from tests.proofs.matrix.life import NotHereError
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from tests.judges.engine import HiveJudge, SqlEngine
-    from tests.judges.engine3 import Hive3Engine
-    from tests.judges.trino import TrinoJudge
-    from tests.proofs.matrix.kinds import Kind, Row
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _GZIP: Final = (
     "Trino compresses text files, but their names (`00000_0`) do not show this. Hive and Trino"
@@ -47,15 +41,12 @@ _UPSERT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The table of a life."""
-
     lab: Lab
     name: str
     kind: Kind
 
     @property
     def full_name(self) -> str:
-        """The name with its database."""
         return f"{self.lab.db}.{self.name}"
 
     @property
@@ -111,36 +102,27 @@ class OurWriter:
     name: str = OURS
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows; see `Writer`."""
         self._try(lambda lab, t: lab.insert(t, rows, self._names))
 
     def load(self, rows: Sequence[Row]) -> None:
-        """Add files; see `Writer`."""
         self._try(lambda lab, t: lab.load(t, self.table.place_of(rows)))
 
     def overwrite(self, rows: Sequence[Row]) -> None:
-        """Replace rows; see `Writer`."""
         self._try(lambda lab, t: lab.overwrite(t, rows, self._names))
 
     def delete(self, where: str) -> None:
-        """Delete rows; see `Writer`."""
         self._try(lambda lab, t: lab.delete(t, where))
 
     def update(self, values: Mapping[str, str], where: str) -> None:
-        """Update rows; see `Writer`."""
         self._try(lambda lab, t: lab.update(t, values, where))
 
     def upsert(self, rows: Sequence[Row]) -> None:
-        """Merge rows; see `Writer`."""
         self._try(lambda lab, t: lab.merge(t, rows, self._names, ["id"], _UPSERT))
 
     def minor(self) -> None:
-        """Compact the deltas; see `Writer`."""
         self._try(lambda lab, t: lab.compact(t, CompactionChoice.MINOR))
 
     def major(self) -> None:
-        """Compact all and clean; see `Writer`."""
-
         def both(lab: Lab, name: str) -> None:
             lab.compact(name, CompactionChoice.MAJOR)
             lab.clean(name)
@@ -148,11 +130,9 @@ class OurWriter:
         self._try(both)
 
     def widen(self) -> None:
-        """Add a column; see `Writer`."""
         self.table.lab.script(self.table.widening)
 
     def empty(self) -> None:
-        """Remove all rows; see `Writer`."""
         self._try(lambda lab, t: lab.truncate(t))
 
     @property
@@ -175,20 +155,16 @@ class _SqlWriter:
     name: str
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows; see `Writer`."""
         self._run(f"insert into {self.target} {self._values(rows)}")
 
     def delete(self, where: str) -> None:
-        """Delete rows; see `Writer`."""
         self._run(f"delete from {self.target} where {where}")
 
     def update(self, values: Mapping[str, str], where: str) -> None:
-        """Update rows; see `Writer`."""
         told = ", ".join(f"{name} = {value}" for name, value in values.items())
         self._run(f"update {self.target} set {told} where {where}")
 
     def upsert(self, rows: Sequence[Row]) -> None:
-        """Merge rows; see `Writer`."""
         names = [column.name for column in self.table.columns]
         given = ", ".join(f"s.{name}" for name in names)
         self._run(
@@ -243,15 +219,12 @@ class HiveWriter(_SqlWriter):
     name: str = HIVE_4
 
     def overwrite(self, rows: Sequence[Row]) -> None:
-        """Replace rows; see `Writer`."""
         self._run(f"insert overwrite table {self.target}{self._partitions} {self._values(rows)}")
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows; see `Writer`."""
         self._run(f"insert into {self.target}{self._partitions} {self._values(rows)}")
 
     def load(self, rows: Sequence[Row]) -> None:
-        """Add files; see `Writer`."""
         self._run(f"load data inpath '{self.table.place_of(rows)}' into table {self.target}")
 
     @property
@@ -260,22 +233,18 @@ class HiveWriter(_SqlWriter):
         return f" partition ({keys})" if keys else ""
 
     def minor(self) -> None:
-        """Compact the deltas; see `Writer`."""
         for partition in self.table.partitions:
             self.engine.compact(self.target, partition, "minor")
 
     def major(self) -> None:
-        """Compact all and clean; see `Writer`."""
         for partition in self.table.partitions:
             self.engine.compact(self.target, partition, "major")
         self.engine.clean()
 
     def widen(self) -> None:
-        """Add a column; see `Writer`."""
         self._run(self.table.widening.replace(self.table.full_name, self.target))
 
     def empty(self) -> None:
-        """Remove all rows; see `Writer`."""
         self._run(f"truncate table {self.target}")
 
     def _into(self, names: Sequence[str]) -> str:  # noqa: ARG002 - Hive takes all, in order
@@ -362,8 +331,6 @@ class Hive3Writer(HiveWriter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrinoWriter(_SqlWriter):
-    """Trino."""
-
     engine: TrinoJudge
     name: str = TRINO
 
@@ -384,19 +351,16 @@ class TrinoWriter(_SqlWriter):
         raise NotHereError("Trino compacts nothing")
 
     def widen(self) -> None:
-        """Add a column; see `Writer`."""
         if self.table.kind.is_insert_only and self.table.kind.partition_columns:
             raise NotHereError("Trino adds no column to partitions: Hive would read NULL in it")
         self._run(f"alter table {self.target} add column {EXTRA.name} varchar")
 
     def empty(self) -> None:
-        """Remove all rows; see `Writer`."""
         if self.table.kind.is_insert_only:
             raise NotHereError("Trino deletes no rows here")
         self._run(f"delete from {self.target}")
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows; see `Writer`."""
         if self.table.kind.format is FileFormat.TEXT:
             raise NotHereError(_GZIP)
         try:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from unittest.mock import patch
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.survey import Survey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 TABLES: Final = 500
 BLOCKED: Final = "sales.orders_000"

@@ -13,18 +13,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import requests
 
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _START_S: Final = 1800.0
@@ -122,9 +120,6 @@ class Airflow:
         """Run the API server in the `with` block.
 
         `public_role` is FAB's role of users who are not logged in.
-
-        Raises:
-            RuntimeError: the server ended, or did not answer in time.
         """
         self.base_path, self._public_role = base_path, public_role
         with (self.home / "api-server.log").open("ab") as log:

@@ -13,23 +13,12 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
-import time
-import uuid
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from tests.proofs.programs import clocked, laboratory, metastore, working_folder
 from tests.proofs.tpcds.course import Course
-from tests.support.spark_lab import Lab, small_session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def generate(folder: Path, scale: float, generator: Path) -> None:
@@ -44,25 +33,16 @@ def generate(folder: Path, scale: float, generator: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the queries and return the exit status."""
     asked = _parser().parse_args(argv)
-    began = time.monotonic()
+    say = clocked()
     wrong: list[str] = []
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tpcds-")))
+    with (
+        working_folder(None, "tpcds") as folder,
+        metastore(folder) as server,
+        # Its joins broadcast tables, for which 1g was not enough.
+        laboratory(server, heap="3g") as lab,
+    ):
         generate(folder / "flat", asked.scale, asked.generator)
-        config = LocalMetastoreConfig(
-            version="4.0.1", data_dir=folder / "metastore", ends_with_parent=True
-        )
-        server = stack.enter_context(LocalMetastore(config))
-        spark = small_session("3g")  # its joins broadcast tables, for which 1g was not enough
-        stack.callback(spark.stop)
-        endpoint = MetastoreEndpoint(uris=(server.uri,))
-        client = stack.enter_context(connect(endpoint))
-        database = f"tpcds_{uuid.uuid4().hex[:8]}"
-        client.create_database(database)
-        course = Course(
-            lab=Lab(spark=spark, endpoint=endpoint, client=client, db=database),
-            folder=folder / "flat",
-        )
+        course = Course(lab=lab, folder=folder / "flat")
         stages: dict[str, Callable[[], None]] = {
             "loaded": course.load,
             "deleted": course.delete,
@@ -73,13 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             reach()
             found = course.compare(stage, asked.queries)
             wrong += found
-            print(
-                f"{time.monotonic() - began:7.1f} s  {stage}: {len(asked.queries)} queries,"
-                f" {course.rows(asked.queries)} rows, {len(found)} answers differ",
-                *found,
-                sep="\n  ",
-                flush=True,
-            )
+            told = f"{course.rows(asked.queries)} rows, {len(found)} answers differ"
+            say("\n  ".join([f"{stage}: {len(asked.queries)} queries, {told}", *found]))
     return 1 if wrong else 0
 
 

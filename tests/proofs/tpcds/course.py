@@ -12,23 +12,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import sqlglot
+from pyspark.sql import DataFrame, Row
 from sqlglot import exp
 
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, Row
-
-    from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _PARTITIONED: Final = {"store_sales": "ss_promo_sk", "inventory": "inv_warehouse_sk"}
 _BUCKETED: Final = {"web_sales": ("ws_item_sk", 4), "customer": ("c_customer_sk", 2)}
@@ -48,10 +44,7 @@ _GONE: Final = {
 class Course:
     """The tables of one run, with the answers so far.
 
-    Args:
-        lab: the laboratory of the tables.
-        folder: the output of `generate`.
-        names: names of tables; empty for all.
+    `folder` has the output of `generate`; `names` are those of tables, empty for all.
     """
 
     lab: Lab

@@ -27,7 +27,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdL
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import (
-    Kept,
+    Guarantee,
     as_of_number,
     as_of_set,
     floor_of,
@@ -36,7 +36,7 @@ from airflow_hiveacid.format.state.versions import (
     state_as_of,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
+from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
 
@@ -59,7 +59,7 @@ class Life:
     deleted: dict[int, list[Row]] = field(default_factory=dict)
     overwrites: set[int] = field(default_factory=set)
     newest: int = 0
-    kept: Kept | None = None
+    kept: Guarantee | None = None
     horizon: int = 0
 
     # ---- what is there ----
@@ -91,11 +91,11 @@ class Life:
         gone = {row for d in state.delete_deltas for row, _ in events(d.text)}
         return sorted(row for row, _ in inserts if row not in gone)
 
-    def promise(self) -> Kept | None:
+    def promise(self) -> Guarantee | None:
         if self.kept is None:
             return None
         floor = WriteId(max(self.kept.floor, self.horizon))
-        return Kept(floor=floor, evidence=self.kept.evidence)
+        return Guarantee(floor=floor, evidence=self.kept.evidence)
 
     # ---- what it should be ----
 
@@ -341,7 +341,9 @@ def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> 
     committed = {w for w, fate in life.done if fate == "committed"}
     known = Knowledge(
         commits={WriteId(w): TimeBounds(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in committed},
-        given=tuple(Given(write_id=WriteId(w), after_s=0.5 * w) for w in sorted(committed)),
+        allocations=tuple(
+            Allocation(write_id=WriteId(w), after_s=0.5 * w) for w in sorted(committed)
+        ),
     )
     for at, seen in copies(life):
         when = datetime.fromtimestamp(10.0 * at + 5, UTC)

@@ -27,11 +27,10 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
     stays_below,
 )
-from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Reset, Tag
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -60,8 +59,7 @@ from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
 from airflow_hiveacid.storage.stores.notes.json_files import read_notes
-from airflow_hiveacid.storage.stores.notes.owner_note import parsed_owner
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed_owner
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen
-from airflow_hiveacid.format.records.cleaning import Reader as OpenReader
+from airflow_hiveacid.format.records.maintenance import FirstSeen
+from airflow_hiveacid.format.records.maintenance import Reader as OpenReader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.plan.cleaning import plan_cleaning

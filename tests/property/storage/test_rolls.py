@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
-from airflow_hiveacid.storage.stores.notes import job_ledger, version_notes
+from airflow_hiveacid.storage.stores.notes import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyarrow import fs as pafs
 
 TABLE_ID: Final = "7.1"
 NOW_S: Final = 1000.0
@@ -129,10 +126,9 @@ def disturbed(patch: pytest.MonkeyPatch, world: World) -> None:
 
         return act
 
-    for module in (job_ledger, version_notes):
-        patch.setattr(module, "write_new", before("write", write_new))
-        patch.setattr(module, "delete_file", before("delete", delete_file))
-        patch.setattr(module, "read_bytes", before("read", read_bytes))
+    patch.setattr(json_files, "write_new", before("write", write_new))
+    patch.setattr(json_files, "delete_file", before("delete", delete_file))
+    patch.setattr(json_files, "read_bytes", before("read", read_bytes))
     patch.setattr(job_ledger, "_ROLL_AT", 4)
     patch.setattr(job_ledger, "_MERGE_AT", 2)
     patch.setattr(job_ledger, "_FULL_ROLL", 20)

@@ -40,9 +40,6 @@ def kerberos(
         protections: The protection levels that the server offers, as in hadoop.rpc.protection.
         proxies: Maps the short name of each proxy user to the users that it may represent. The
             names of these users are separated by commas.
-
-    Raises:
-        LocalServerError: Kerberos refused.
     """
     keytab = kdc.keytab(SERVICE)
     allowed = {

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes.daemon import Daemon
-from airflow_hiveacid.local.processes.debian import Programs, find_programs
-from airflow_hiveacid.local.processes.lifetime import Server
+from airflow_hiveacid.local.process import Server
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
+from tests.support.logins.daemon import Daemon
+from tests.support.logins.debian import Programs, find_programs
 from tests.support.logins.openssl import private_folder, write_private
 
 if TYPE_CHECKING:
@@ -71,11 +71,7 @@ class LocalDirectory(Server):
 
     @property
     def uri(self) -> str:
-        """The server's address.
-
-        Raises:
-            LocalServerError: The server does not run.
-        """
+        """The server's address."""
         port = self._daemon.port
         if port is None:
             raise LocalServerError(f"no LDAP directory runs in {self.config.data_dir}")
@@ -86,13 +82,7 @@ class LocalDirectory(Server):
         return self._daemon.port is not None
 
     def start(self) -> None:
-        """Start the server, unless it already runs; create the entries at the first start.
-
-        Raises:
-            MissingProgramError: slapd is not installed.
-            LocalServerError: The entries could not be created.
-            ServerStartError: The server ended or did not answer in time.
-        """
+        """Start the server, unless it already runs; create the entries at the first start."""
         programs = find_programs(_PACKAGES)
         private_folder(self.config.data_dir)
         if self.is_running():

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes.daemon import Daemon
-from airflow_hiveacid.local.processes.debian import Programs, find_programs
-from airflow_hiveacid.local.processes.lifetime import Server
+from airflow_hiveacid.local.process import Server
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
+from tests.support.logins.daemon import Daemon
+from tests.support.logins.debian import Programs, find_programs
 from tests.support.logins.openssl import private_folder
 
 if TYPE_CHECKING:
@@ -82,13 +82,7 @@ class LocalKdc(Server):
         return self._daemon.port is not None
 
     def start(self) -> None:
-        """Start the KDC, unless it already runs; create the realm at the first start.
-
-        Raises:
-            MissingProgramError: A program is not installed; the error names all missing packages.
-            LocalServerError: The realm could not be created.
-            ServerStartError: The KDC ended or did not answer in time.
-        """
+        """Start the KDC, unless it already runs; create the realm at the first start."""
         programs = find_programs(_PACKAGES)
         private_folder(self.config.data_dir)
         if self.is_running():
@@ -109,11 +103,7 @@ class LocalKdc(Server):
         self._daemon.stop()
 
     def keytab(self, name: str) -> Path:
-        """Return the keytab of a principal; create the principal if it does not exist.
-
-        Raises:
-            LocalServerError: Kerberos refused.
-        """
+        """Return the keytab of a principal; create the principal if it does not exist."""
         file = self.config.data_dir / f"{name.replace('/', '_')}.keytab"
         if not file.is_file():
             known = self.administer(f"list_principals {name}").splitlines()
@@ -127,11 +117,7 @@ class LocalKdc(Server):
         return file
 
     def administer(self, query: str) -> str:
-        """Run one query in kadmin.local and return the output; the query must not contain a secret.
-
-        Raises:
-            LocalServerError: kadmin.local refused.
-        """
+        """Return the output of one query in kadmin.local; the query must not contain a secret."""
         said = self._run("kadmin.local", "-r", self.config.realm, "-q", query)
         # kadmin.local always exits with 0; an error message starts with the program or query name.
         complaint = next((line for line in said.splitlines() if _is_complaint(line)), None)
@@ -140,11 +126,7 @@ class LocalKdc(Server):
         return said
 
     def fetch_tickets(self, name: str, cache: Path, *, life: str | None = None) -> None:
-        """Fill a ticket cache from a principal's keytab, as `kinit` does.
-
-        Raises:
-            LocalServerError: Kerberos refused.
-        """
+        """Fill a ticket cache from a principal's keytab, as `kinit` does."""
         keytab = self.keytab(name)
         bound = () if life is None else ("-l", life)
         self._run("kinit", *bound, "-k", "-t", str(keytab), "-c", f"FILE:{cache}", name)

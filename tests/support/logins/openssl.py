@@ -13,10 +13,11 @@ import secrets
 import subprocess
 import time
 from dataclasses import dataclass
+from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes.debian import find_programs
+from tests.support.logins.debian import find_programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,35 +52,43 @@ class Certificates:
         """Return the password of `server_store`."""
         return (self.folder / "store.password").read_text().strip()
 
+    def server_context(self, name: str = "server", *, wants_client: bool = False) -> SSLContext:
+        """Return what a server speaks TLS with; it may want a certificate of its clients."""
+        context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.file(f"{name}.pem"), self.file(f"{name}.key"))
+        if wants_client:
+            context.verify_mode = CERT_REQUIRED
+            context.load_verify_locations(self.authority)
+        return context
+
+    def sign(self, name: str, names: str = _NAMES) -> None:
+        """Create a key and a certificate, in `name.key` and `name.pem`."""
+        (self.folder / f"{name}.names").write_text(f"{names}\n")
+        files = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl(self.folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", *files)
+        openssl(
+            self.folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-days", _DAYS, "-set_serial", f"0x{secrets.token_hex(8)}", "-extfile", f"{name}.names",
+            "-out", f"{name}.pem",
+        )  # fmt: skip
+
 
 def make_certificates(folder: Path) -> Certificates:
-    """Create an authority and certificates for a server and a client, unless they exist.
-
-    Raises:
-        MissingProgramError: openssl is not installed.
-        LocalServerError: openssl failed.
-    """
+    """Create an authority and certificates for a server and a client, unless they exist."""
     made = Certificates(folder=folder)
     if (folder / "ready").is_file():
         return made
     private_folder(folder)
     ca = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=keyCertSign")
     new = ("req", "-newkey", "rsa:2048", "-nodes", "-days", _DAYS)
-    _run(
+    openssl(
         folder, *new, "-x509", "-subj", "/CN=local authority", *ca, "-keyout", "ca.key",
         "-out", "ca.pem",
     )  # fmt: skip
-    (folder / "names").write_text(f"{_NAMES}\n")
     for name in ("server", "client"):
-        files = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
-        _run(folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", *files)
-        _run(
-            folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-            "-days", _DAYS, "-set_serial", f"0x{secrets.token_hex(8)}", "-extfile", "names",
-            "-out", f"{name}.pem",
-        )  # fmt: skip
+        made.sign(name)
     write_private(folder / "store.password", f"{secrets.token_urlsafe(24)}\n")
-    _run(
+    openssl(
         folder, "pkcs12", "-export", "-name", "server", "-in", "server.pem", "-inkey", "server.key",
         "-out", "server.p12", "-passout", "file:store.password",
     )  # fmt: skip
@@ -99,33 +108,24 @@ class Signer:
         return self.folder / "jwks.json"
 
     def token(self, subject: str, *, life_s: float) -> str:
-        """Return a JSON Web Token for a user; with a negative `life_s`, the token is expired.
-
-        Raises:
-            LocalServerError: openssl failed.
-        """
+        """Return a JSON Web Token for a user; with a negative `life_s`, the token is expired."""
         now = int(time.time())
         head = {"alg": "RS256", "kid": _KEY_ID, "typ": "JWT"}
         claims = {"sub": subject, "iat": now, "exp": now + int(life_s)}
         body = b".".join(_url64(json.dumps(part).encode()) for part in (head, claims))
-        proof = _run(self.folder, "dgst", "-sha256", "-sign", "signing.key", text=body)
+        proof = openssl(self.folder, "dgst", "-sha256", "-sign", "signing.key", text=body)
         return b".".join((body, _url64(proof))).decode()
 
 
 def make_signer(folder: Path) -> Signer:
-    """Create a signing key, unless it exists.
-
-    Raises:
-        MissingProgramError: openssl is not installed.
-        LocalServerError: openssl failed.
-    """
+    """Create a signing key, unless it exists."""
     made = Signer(folder=folder)
     if made.key_list.is_file():
         return made
     private_folder(folder)
     key = ("-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "signing.key")
-    _run(folder, "genpkey", *key)
-    shown = _run(folder, "rsa", "-in", "signing.key", "-noout", "-modulus").decode()
+    openssl(folder, "genpkey", *key)
+    shown = openssl(folder, "rsa", "-in", "signing.key", "-noout", "-modulus").decode()
     modulus = bytes.fromhex(shown.strip().partition("=")[2])
     entry = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": _KEY_ID, "e": "AQAB"}
     keys = {"keys": [{**entry, "n": _url64(modulus).decode()}]}
@@ -153,7 +153,8 @@ def _url64(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def _run(folder: Path, *arguments: str, text: bytes = b"") -> bytes:
+def openssl(folder: Path, *arguments: str, text: bytes = b"") -> bytes:
+    """Run a command of openssl in a folder, and return its output."""
     programs = find_programs(_PACKAGES)
     done = subprocess.run(
         [programs["openssl"], *arguments],

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.proofs.airflow.__main__ import PLAYS
 from tests.proofs.airflow.rows import PAGE, Row, keep, page_of, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_page_matches_the_recorded_rows_and_no_row_is_a_violation() -> None:

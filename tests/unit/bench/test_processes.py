@@ -5,8 +5,7 @@ import subprocess
 import sys
 import time
 
-from tests.proofs.bench.meter import Meter
-from tests.proofs.bench.processes import Process, cpu_seconds, peak_bytes, running, tree
+from tests.proofs.bench.meter import Meter, Process, cpu_seconds, peak_bytes, running, tree
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -24,13 +23,13 @@ def test_a_process_name_with_blanks_and_parentheses_is_parsed() -> None:
 
 
 def test_a_process_tree_contains_its_root_and_all_descendants() -> None:
-    found = {
+    processes = {
         pid: Process(pid=pid, parent=parent, cpu_seconds=0.0, waited_seconds=0.0)
         for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (5, 4))
     }
-    assert tree(2, found) == {2, 3}
-    assert tree(1, found) == {1, 2, 3, 4, 5}
-    assert tree(9, found) == set()
+    assert tree(2, processes) == {2, 3}
+    assert tree(1, processes) == {1, 2, 3, 4, 5}
+    assert tree(9, processes) == set()
 
 
 def test_the_cpu_seconds_of_a_finished_child_are_included() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +15,11 @@ from airflow_hiveacid.format.errors import (
     PartitionsFailedError,
 )
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     RebalanceSpec,
 )
 from airflow_hiveacid.spark.engine.failures import job_failure
@@ -27,14 +27,9 @@ from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
-
-COMPACT = CompactSpec(target="db.t", choice=CompactionChoice.MAJOR)
-COMPACT_TABLES = CompactTablesSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
-CLEAN = CleanSpec(target="db.t")
+COMPACT = CompactSpec.of_table("db.t", choice=CompactionChoice.MAJOR)
+COMPACT_TABLES = CompactSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
+CLEAN = CleanSpec.of_table("db.t")
 REBALANCE = RebalanceSpec(target="db.t", partition="p=1")
 CANCELLED = CompactionCancelledError(
     table="db.t", partition="", entry_id=7, state="failed", why="cancelled by root"

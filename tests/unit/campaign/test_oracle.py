@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from tests.proofs.campaign.errands import litter, proves, stored_rows
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
-from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
-from tests.proofs.campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def dice(seed: object) -> Random:
-    return Random(f"{seed}")
-
+from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Table, draw
+from tests.proofs.campaign.polls import (
+    Past,
+    Poll,
+    Row,
+    Seen,
+    digest,
+    keep,
+    load,
+    read_bases,
+    read_polls,
+    was_turned_away_by_first_base,
+)
 
 PLANS = {
     1: Plan(
@@ -152,42 +160,10 @@ def test_two_changes_with_the_same_write_id_are_a_violation() -> None:
     assert "write ID 3 was answered for 2 changes" in violation.detail
 
 
-def test_the_model_applies_each_action() -> None:
-    rows: Rows = {}
-    PLANS[1].apply(rows)
-    assert len(rows) == 8
-    Plan(
-        number=4,
-        table=Table.BUCKETED,
-        action=Action.DELETE,
-        choice=Choice(number=1, divisor=4, remainder=0),
-    ).apply(rows)
-    assert sorted(i % SPAN for i in rows) == [1, 2, 3, 5, 6, 7]
-    merge = Plan(
-        number=5,
-        table=Table.BUCKETED,
-        action=Action.MERGE,
-        fresh=((5 * SPAN, 1),),
-        known=((SPAN, 3), (SPAN + 1, 14), (SPAN + 2, 3)),
-    )
-    merge.apply(rows)
-    # The first is deleted already and stays so; 7 divides 14; the third is changed.
-    assert SPAN not in rows
-    assert SPAN + 1 not in rows
-    assert rows[SPAN + 2] == (2 * 3 + 3, "5")
-    assert rows[5 * SPAN] == (1, "5")
-    Plan(number=6, table=Table.BUCKETED, action=Action.OVERWRITE, fresh=((6 * SPAN, 2),)).apply(
-        rows
-    )
-    assert rows == {6 * SPAN: (2, "6")}
-    Plan(number=7, table=Table.PARTED, action=Action.REBALANCE, partition=0, files=2).apply(rows)
-    assert rows == {6 * SPAN: (2, "6")}
-
-
 def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() -> None:
     drawn: list[Plan] = []
     for number in range(1, 400):
-        plan = draw(dice(f"7/{number}"), number=number, confirmed=drawn)
+        plan = draw(Random(f"7/{number}"), number=number, confirmed=drawn)
         assert all(row_id // SPAN == number for row_id, _ in plan.fresh)
         earlier = {p.number for p in drawn if p.table is plan.table}
         assert {row_id // SPAN for row_id, _ in plan.known} <= earlier
@@ -199,16 +175,7 @@ def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() ->
     # A table with buckets cannot be rebalanced.
     possible = {(t, a) for t in Table for a in Action} - {(Table.BUCKETED, Action.REBALANCE)}
     assert {(p.table, p.action) for p in drawn} == possible
-    assert drawn[-1] == draw(dice("7/399"), number=399, confirmed=drawn[:-1])
-
-
-def test_every_drawn_change_becomes_a_job_on_its_table() -> None:
-    drawn: list[Plan] = []
-    for number in range(1, 100):
-        plan = draw(dice(number), number=number, confirmed=drawn)
-        job = plan.job("db")
-        assert job.target == f"db.{plan.table.value}"
-        drawn.append(plan)
+    assert drawn[-1] == draw(Random("7/399"), number=399, confirmed=drawn[:-1])
 
 
 def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_path: Path) -> None:
@@ -224,3 +191,117 @@ def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_pa
     # The last line is one that its reader was killed over.
     file.write_text(late.line() + early.line() + late.line()[:-9])
     assert read_polls([file]) == [early, late]
+
+
+def turned_away(location: str, base: str, *, began_at: float, kind: str | None = None) -> Poll:
+    error = NotEnoughHistoryError(location=location, high_watermark=9, oldest_base=base)
+    return Poll(
+        reader="spark-reader-1",
+        began_at=began_at,
+        ended_at=began_at + 2.0,
+        tables={},
+        error=(kind or type(error).__name__, str(error)),
+    )
+
+
+def answer(folder: Path, at: float, table: str, partition: str, *outputs: str) -> Path:
+    file = folder / f"answer-{at}.json"
+    done = {"partition": partition, "outputs": outputs}
+    file.write_text(
+        json.dumps({"table": table, "details": {"compactions": [done]}}), encoding="utf-8"
+    )
+    os.utime(file, (at, at))
+    return file
+
+
+FIRST = "base_0000004"
+BUCKETED = "file:/disk/campaign.db/bucketed"
+
+
+@pytest.mark.parametrize(
+    ("poll", "is_foreseen"),
+    [
+        (turned_away(BUCKETED, FIRST, began_at=99.0), True),
+        (turned_away(BUCKETED, FIRST, began_at=101.0), False),  # its snapshot knows the base
+        (turned_away(BUCKETED, "base_0000007", began_at=99.0), False),  # the first one is gone
+        (turned_away(BUCKETED, "base_0000002", began_at=99.0), True),  # its writer was killed
+        (turned_away(BUCKETED, FIRST, began_at=99.0, kind="StorageError"), False),
+        (turned_away("file:/disk/campaign.db/parted/p=1", FIRST, began_at=101.0), True),
+        (Poll(reader="r", began_at=1.0, ended_at=2.0, tables={}), False),
+    ],
+)
+def test_only_the_first_base_of_a_table_excuses_a_not_enough_history_error(
+    tmp_path: Path, poll: Poll, is_foreseen: bool
+) -> None:
+    answers = [
+        answer(tmp_path, 100.0, "campaign.bucketed", "", FIRST),
+        answer(tmp_path, 200.0, "campaign.bucketed", "", "base_0000007"),
+        answer(tmp_path, 50.0, "campaign.parted", "p=0", FIRST),
+        answer(tmp_path, 51.0, "campaign.parted", "p=1", "delta_0000001_0000004"),
+    ]
+    assert was_turned_away_by_first_base(poll, read_bases(answers)) is is_foreseen
+
+
+def test_answers_of_writers_and_failed_jobs_contain_no_bases(tmp_path: Path) -> None:
+    file = tmp_path / "answer-1.json"
+    file.write_text(json.dumps({"table": "campaign.parted", "details": {}}), encoding="utf-8")
+    assert read_bases([file]) == []
+
+
+def make(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / path).mkdir(parents=True)
+
+
+def test_one_directory_per_partition_and_the_ledger_are_not_litter(tmp_path: Path) -> None:
+    make(tmp_path, "bucketed/base_0000009", "bucketed/_ledger")
+    make(tmp_path, "parted/p=0/base_0000003", "parted/p=1/delta_0000001_0000001_0000")
+    make(tmp_path, "parted/p=2")
+    assert litter(str(tmp_path)) == []
+
+
+def test_older_directories_and_temporary_directories_are_litter(tmp_path: Path) -> None:
+    make(tmp_path, "bucketed/base_0000009", "bucketed/base_0000010", "bucketed/_tmp_7-1-a")
+    make(tmp_path, "parted/_tmp_8-1-b", "parted/p=0/base_0000003", "parted/p=0/_tmp_9-1-c")
+    make(tmp_path, "parted/p=0/delta_0000004_0000004_0000")
+    assert sorted(litter(str(tmp_path))) == [
+        "_tmp_8-1-b",
+        "bucketed/_tmp_7-1-a",
+        "bucketed/base_0000009",
+        "p=0/_tmp_9-1-c",
+        "p=0/base_0000003",
+    ]
+
+
+def test_the_proofs_look_for_earlier_versions_of_rows_and_count_the_kept_ones() -> None:
+    row = "concat_ws('|', id, v, job)"
+    assert stored_rows([(1, 5, "a", 1), (2, 6, "b", 2)]) == {
+        f"{row} NOT IN ('1|5|a', '2|6|b')": 0,
+        f"{row} IN ('1|5|a', '2|6|b')": 2,
+    }
+    assert stored_rows([]) == {"true": 0}
+
+
+@pytest.mark.parametrize(
+    ("proved", "rows", "stored", "expected"),
+    [
+        (True, 0, 0, True),
+        (False, 0, 0, False),  # a file could not be read
+        (False, 1, 0, False),
+        (False, 2, 2, True),
+        (False, 1, 2, False),
+        (False, 3, 2, False),
+        (True, 2, 2, False),
+    ],
+)
+def test_a_proof_must_find_exactly_the_stored_rows(
+    proved: bool, rows: int, stored: int, expected: bool
+) -> None:
+    result = JobResult(
+        kind="prove_erasure",
+        job_key="campaign/tidy-up/9",
+        status=JobStatus.NOTHING_TO_DO,
+        table="db.bucketed",
+        details={"erasure": {"proved": proved, "rows": rows}},
+    )
+    assert proves(result, stored) is expected

@@ -1,7 +1,10 @@
-"""What a seed says of a campaign's faults."""
+"""What a seed says of a campaign's faults, and which options of a campaign are refused."""
 
 from __future__ import annotations
 
+import pytest
+
+from tests.proofs.campaign.__main__ import main
 from tests.proofs.campaign.schedule import (
     CLEANER,
     WRITER,
@@ -55,3 +58,18 @@ def test_dooms_are_aimed_at_every_step_of_their_kind_of_driver() -> None:
     for habits in (WRITER, CLEANER):
         aims = {doom(1, "seat", life, habits=habits).aim for life in range(500)}
         assert aims == {None, *habits.steps}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--s3", "--versions", "3.1.3"], "tables on S3 need a 4.x metastore here"),
+        (["--s3", "--hdfs"], "not allowed with"),
+    ],
+)
+def test_invalid_combinations_of_options_are_refused_before_the_start(
+    options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(options)
+    assert reason in capsys.readouterr().err

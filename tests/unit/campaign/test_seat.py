@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from tests.proofs.campaign.box import Box
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from tests.proofs.campaign.process import Box
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Blow, Doom
 from tests.proofs.campaign.seat import Role, Seat
-from tests.proofs.campaign.work import Changes
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.proofs.campaign.work import Changes, Upkeep
 
 ENDPOINT = MetastoreEndpoint(uris=("thrift://127.0.0.1:9083",))
 
@@ -167,9 +166,7 @@ def test_an_aimed_kill_waits_for_the_first_job_that_reaches_the_step(tmp_path: P
     assert place.record.kills_at == {"writer: published": 1}
 
 
-def test_a_driver_that_is_idle_at_its_time_is_killed_in_its_next_job(
-    tmp_path: Path,
-) -> None:
+def test_a_driver_that_is_idle_at_its_time_is_killed_in_its_next_job(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.KILL))
     place.pass_to(1.0)
     place.changes.is_open = False
@@ -200,9 +197,8 @@ def test_a_frozen_driver_is_thawed_and_continues_with_its_own_job(tmp_path: Path
 
 def test_a_driver_can_be_killed_while_it_is_frozen(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.FREEZE_AND_KILL))
-    place.pass_to(1.0)
-    place.pass_to(3.1)
-    place.pass_to(33.2)
+    for now in (1.0, 3.1, 33.2):
+        place.pass_to(now)
     assert place.processes[0].done_to == ["freeze", "kill"]
     assert place.record.counts["kills"] == 1
 
@@ -237,8 +233,11 @@ def test_a_commit_by_both_a_replaced_driver_and_its_successor_is_a_violation(
     assert place.troubles == ["doubled"]
 
 
-def test_a_driver_that_is_frozen_repeatedly_is_thawed_at_the_end(tmp_path: Path) -> None:
-    place = Place(tmp_path, end(Blow.STUTTER))
+@pytest.mark.parametrize("aim", [None, "staged"])
+def test_a_driver_that_is_frozen_repeatedly_is_thawed_at_the_end(
+    tmp_path: Path, aim: str | None
+) -> None:
+    place = Place(tmp_path, replace(end(Blow.STUTTER), aim=aim))
     for tenth in range(400):
         place.pass_to(tenth / 10)
     assert place.last.done_to.count("freeze") > 10
@@ -249,22 +248,12 @@ def test_a_driver_that_is_frozen_repeatedly_is_thawed_at_the_end(tmp_path: Path)
 @pytest.mark.parametrize("blow", [Blow.FREEZE, Blow.STUTTER])
 def test_a_driver_that_survives_a_blow_gets_the_next_blow(tmp_path: Path, blow: Blow) -> None:
     place = Place(tmp_path, end(blow), end(Blow.KILL))
-    place.pass_to(1.0)
-    place.pass_to(3.1)
-    place.pass_to(33.2)
+    for now in (1.0, 3.1, 33.2):
+        place.pass_to(now)
     place.last.answer(JobStatus.COMMITTED)
     place.pass_to(34.0)
     place.pass_to(36.1)
     assert place.processes[0].done_to[-1] == "kill"
-
-
-def test_an_aimed_stutter_counts_as_one_blow(tmp_path: Path) -> None:
-    aimed = Doom(blow=Blow.STUTTER, after_jobs=0, delay_s=0.1, lasts_s=12.0, aim="staged")
-    place = Place(tmp_path, aimed)
-    for tenth in range(400):
-        place.pass_to(tenth / 10)
-    assert place.record.counts["blow stutter"] == 1
-    assert place.last.done_to[-1] == "thaw"
 
 
 @pytest.mark.parametrize(
@@ -314,3 +303,47 @@ def test_a_closed_seat_starts_no_new_driver(tmp_path: Path) -> None:
     place.pass_to(2.0)
     assert len(place.processes) == 1
     assert place.seat.is_gone
+
+
+def test_only_complete_answers_are_listed(tmp_path: Path) -> None:
+    box = Box(folder=tmp_path)
+    box.answer_of("1-a").write_text("{}")
+    box.say_answered("1-a")
+    box.answer_of("1-b").touch()  # its process was killed
+    assert box.answers() == [tmp_path / "answer-1-a.json"]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return Record(version="4.0.1", file=tmp_path / "events.jsonl", say=lambda _: None)
+
+
+def jobs_of(upkeep: Upkeep) -> list[Job]:
+    return [task.job for _ in range(200) if (task := upkeep.next()) is not None]
+
+
+def test_a_compactor_serves_each_request_that_it_has_made(record: Record) -> None:
+    requested: list[str] = []
+    upkeep = Upkeep(
+        1, "db", record, cleans=False, request=lambda t, p: requested.append(f"{t} {p}")
+    )
+    jobs = [job for job in jobs_of(upkeep) if isinstance(job, CompactSpec)]
+    choices = Counter((job.is_of_table, job.choice) for job in jobs)
+    queued = [n for (_, choice), n in choices.items() if choice is CompactionChoice.QUEUED]
+    assert len(requested) == sum(queued)
+    assert choices[False, CompactionChoice.QUEUED]
+    assert choices[False, CompactionChoice.AUTO]
+    assert {job.choice for job in jobs if job.is_of_table} == set(CompactionChoice)
+    assert set(requested) == {"db.bucketed None", *(f"db.parted p={n}" for n in range(4))}
+
+
+def test_a_cleaner_cleans_one_table_or_all(record: Record) -> None:
+    jobs = jobs_of(Upkeep(1, "db", record, cleans=True))
+    assert {job.target for job in jobs} == {"db.parted", "db.bucketed", "db.*"}
+
+
+def test_a_cleaner_cancels_compactions_of_both_tables_but_not_always(record: Record) -> None:
+    cancelled: list[str] = []
+    jobs = jobs_of(Upkeep(1, "db", record, cleans=True, cancel=cancelled.append))
+    assert 0 < len(cancelled) < len(jobs)
+    assert set(cancelled) == {"db.parted", "db.bucketed"}

@@ -117,8 +117,8 @@ def test_options_that_cannot_be_combined_or_are_missing_are_named(
     [
         ("scan flights", "argument TABLE: 'flights' is not a valid table name"),
         ("health db.t --partition 9", "argument --partition: '9' is not a valid partition name"),
-        ("health db.t --delta-ratio 10", "'10' is not a number above 0 and up to 1"),
-        ("health db.t --delta-count 0", "'0' is not an integer of 1 or more"),
+        ("health db.t --delta-ratio 10", "delta_ratio must be at most 1, found 10"),
+        ("health db.t --delta-count 0", "delta_count must be 1 or more, found 0"),
         ("history db.t --limit -1", "'-1' is not an integer of 0 or more"),
         ("keep db.t --readable-for long", "'long' is not a duration"),
         ("tag db.t a --keep-for '7 dayz'", "'7 dayz' is not a duration"),

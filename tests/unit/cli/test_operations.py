@@ -28,7 +28,7 @@ from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
@@ -67,8 +67,8 @@ REF = TableRef("demo", "t")
 def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of two deltas."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-    for module in ("metastore.client.metastore_client", "hooks.health"):
-        monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: FakeClient(server))
+    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    monkeypatch.setattr(connect, lambda _: FakeClient(server))
     client = FakeClient(server)
     client.create_database("demo")
     client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path / "t")))
@@ -506,11 +506,11 @@ def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
         )
 
     monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
-    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_table.compact_table", compact)
+    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_tables.compact_tables", compact)
     for _ in range(2):
         told = run("compact", "demo.t", "--choice", "minor").splitlines()
         assert told[-1].split() == ["(table)", "minor", "yes", "asked", "for"]
-    expected = CompactSpec(target="demo.t", choice=CompactionChoice.MINOR)
+    expected = CompactSpec.of_table("demo.t", choice=CompactionChoice.MINOR)
     assert [job.job for job in jobs] == [expected, expected]
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
@@ -612,7 +612,12 @@ def program(path: Path, said: str, status: int = 0) -> None:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with Java and Spark, which is the path; the metastore is set up well."""
-    monkeypatch.setattr(FakeClient, "config_value", lambda *_: "true")
+    # a server before 4.2, which lacks that setting
+    monkeypatch.setattr(
+        FakeClient,
+        "config_value",
+        lambda _, name, default: default if "smallfiles" in name else "true",
+    )
     directory = tmp_path / "bin"
     program(directory / "java", 'openjdk version "17.0.1" 2021-10-19')
     program(directory / "spark-submit", "Welcome to Spark version 4.1.4")

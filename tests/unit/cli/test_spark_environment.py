@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.cli import local_job
 from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.commands import spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -202,5 +203,5 @@ def test_sparks_python_workers_run_the_same_python(monkeypatch: pytest.MonkeyPat
         "airflow_hiveacid.spark.engine.session.open_session",
         lambda _: paths.append(os.environ["PATH"]),
     )
-    spark_environment.local_session("x")
+    local_job.local_session("x")
     assert paths == [f"{Path(sys.executable).parent}:/elsewhere"]

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from airflow_hiveacid.format.policies import ConflictOutcome
 from tests.proofs.conflicts.cells import OTHERWISE, Seen, expected, is_right
-from tests.proofs.conflicts.report import PAGE, block, every_cell, lines, read, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.proofs.conflicts.report import MARK, PAGE, every_cell, lines, read
+from tests.support.documents import between
 
 
 def test_the_page_matches_the_recorded_outcomes() -> None:
-    assert block() == "\n".join(lines(read())).strip()
+    assert between(PAGE.read_text(), MARK) == "\n".join(lines(read())).strip()
 
 
 def test_every_pair_has_run_on_both_metastores_with_the_expected_outcome() -> None:
@@ -22,16 +17,6 @@ def test_every_pair_has_run_on_both_metastores_with_the_expected_outcome() -> No
 
 def test_the_25_pairs_run_with_two_policies_in_two_orders_on_two_metastores() -> None:
     assert len(set(every_cell())) == 25 * 2 * 2 * 2
-
-
-def test_a_record_is_read_back_unchanged_and_is_shown_on_the_page(tmp_path: Path) -> None:
-    page, file = tmp_path / "page.md", tmp_path / "record.json"
-    page.write_text(PAGE.read_text())
-    seen = Seen(outcome=ConflictOutcome.BOTH, told="a; b", trouble="")
-    record = dict.fromkeys(every_cell(), seen)
-    write(record, file=file, page=page)
-    assert read(file) == record
-    assert block(page) == "\n".join(lines(record)).strip()
 
 
 def test_an_unexpected_outcome_of_a_pair_is_marked_on_the_page() -> None:

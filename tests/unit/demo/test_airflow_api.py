@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from demo.airflow_api import AirflowApi, Run
 from demo.errors import AirflowApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKEN = "Bearer t0"
 RUN = {
@@ -39,8 +36,6 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
-        if address.path.endswith("/health"):
-            return self._answer(200, {"scheduler": {"status": "healthy"}, "triggerer": None})
         if self.headers["Authorization"] != TOKEN or type(self).failures > 0:
             return self._refuse()
         if address.path in {"/api/v2/dags/paused", "/api/v2/dags/running"}:
@@ -167,12 +162,3 @@ def test_a_request_that_fails_is_retried_until_a_limit(
     page.failures = 1000
     with pytest.raises(AirflowApiError, match="database is locked"):
         api.runs("d")
-
-
-def test_health_is_returned_without_a_login_and_without_a_server(
-    api: AirflowApi, tmp_path: Path
-) -> None:
-    assert api.health()["scheduler"] == "healthy"
-    assert api.health()["triggerer"] == "None"
-    nobody = AirflowApi("http://127.0.0.1:9", tmp_path / "none")
-    assert set(nobody.health().values()) == {"unreachable"}

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from demo.environment import MARK
-from demo.processes import descendants_of, end_all, processes_of, tasks_of
+import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from demo.environment import MARK, airflow_environment, spark_home
+from demo.errors import SetupError
+from demo.layout import DemoLayout
+from demo.processes import end_all, processes_of
 
 _SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 _DEAF = (
@@ -54,12 +57,6 @@ def started(program: str, home: Path, *words: str) -> Iterator[subprocess.Popen[
         process.kill()
 
 
-def test_a_process_of_the_demo_is_found_by_its_mark(tmp_path: Path) -> None:
-    with started(_SLEEP, tmp_path) as process:
-        assert [found.pid for found in processes_of(tmp_path)] == [process.pid]
-        assert processes_of(tmp_path / "another") == ()
-
-
 def test_a_process_that_handles_signals_ends_without_a_kill(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path) as process:
         assert end_all(tmp_path, task_s=1, ask_s=10, grace_s=10) == 1
@@ -95,12 +92,44 @@ def test_a_running_task_is_ended_before_the_component_that_runs_it(tmp_path: Pat
     assert order.read_text().split() == ["task", "component"]
 
 
-def test_the_descendants_of_a_process_are_found_at_any_depth(tmp_path: Path) -> None:
-    with started(_TASK, tmp_path, str(tmp_path / "order")) as component:
-        by_pid = {found.pid: found for found in processes_of(tmp_path)}
-        (task,) = tasks_of(tuple(by_pid.values()))
-        worker = by_pid[task.parent_pid]
-        assert worker.parent_pid == component.pid
-        assert {d.pid for d in descendants_of(component.pid, tmp_path)} == {worker.pid, task.pid}
-        assert [d.pid for d in descendants_of(worker.pid, tmp_path)] == [task.pid]
-        end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)
+@pytest.fixture
+def layout(tmp_path: Path) -> DemoLayout:
+    packages = tmp_path / ".venv-spark" / "lib" / "python3.11" / "site-packages"
+    (packages / "pyspark").mkdir(parents=True)
+    found = DemoLayout.of(tmp_path)
+    found.home.mkdir(parents=True)
+    found.prepare()
+    return found
+
+
+def environment_of(layout: DemoLayout) -> dict[str, str]:
+    return airflow_environment(
+        layout, port=18080, metastore_uri="thrift://127.0.0.1:9083", compaction_cron="* * * * *"
+    )
+
+
+def test_every_address_of_the_demo_is_a_loopback_address(layout: DemoLayout) -> None:
+    text = json.dumps(environment_of(layout))
+    assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1"}
+    assert environment_of(layout)["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
+
+
+def test_variables_of_a_different_airflow_or_spark_are_not_inherited(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://elsewhere")
+    monkeypatch.setenv("SPARK_MASTER_HOST", "elsewhere")
+    monkeypatch.setenv("HIVEACID_UNRELATED", "kept")
+    environment = environment_of(layout)
+    assert "elsewhere" not in json.dumps(environment)
+    assert environment["HIVEACID_UNRELATED"] == "kept"
+
+
+def test_a_missing_spark_raises_an_error_that_names_make_setup(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="make setup"):
+        spark_home(DemoLayout.of(tmp_path))
+
+
+def test_only_the_owner_can_read_the_folder_with_the_password(layout: DemoLayout) -> None:
+    assert layout.passwords.parent == layout.airflow
+    assert layout.airflow.stat().st_mode & 0o077 == 0

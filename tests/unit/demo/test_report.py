@@ -5,7 +5,6 @@ from datetime import date
 
 from rich.console import Console
 
-from demo.directories import DirectorySize, Picture
 from demo.report import JobLine, Report
 from demo.truth import DayVerdict, Difference, Verdict
 
@@ -30,34 +29,10 @@ def report_of(width: int) -> tuple[Report, io.StringIO]:
     return Report(Console(file=said, width=width, highlight=False)), said
 
 
-def test_a_table_of_jobs_fits_into_110_columns() -> None:
-    report, said = report_of(110)
-    report.show_jobs([JOB])
-    for text in (JOB.title, "success (try 2)", "123.4", "1,943", "1,838", "26.8 KiB", "committed"):
-        assert text in said.getvalue()
-
-
 def test_on_a_narrow_terminal_no_text_is_cut_off() -> None:
     report, said = report_of(60)
     report.show_jobs([JOB])
     assert "…" not in said.getvalue()
-
-
-def test_directories_before_and_after_are_shown_side_by_side() -> None:
-    before = (DirectorySize(path="month=1/delta_0000001_0000001_0000", files=1, size_bytes=512),)
-    after = (DirectorySize(path="month=1/base_0000001", files=1, size_bytes=2048),)
-    report, said = report_of(100)
-    report.show_directories(
-        {
-            "before": Picture(from_s=0, until_s=1, directories=before),
-            "after": Picture(from_s=2, until_s=3, directories=after),
-        }
-    )
-    lines = said.getvalue().splitlines()
-    (delta,) = (line for line in lines if "delta_0000001" in line)
-    (base,) = (line for line in lines if "base_0000001" in line)
-    assert "512 B" in delta
-    assert base.index("2.0 KiB") > delta.index("512 B")
 
 
 def test_at_most_ten_different_rows_are_listed() -> None:

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 from demo.airflow_api import AirflowApi, Run, Task
-from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, MERGE, RunLog, why_failed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from demo.directories import DirectorySize, DirectoryWatch
+from demo.runs import COMPACTION, MERGE, RunLog, why_failed
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -60,22 +59,6 @@ def log_of(page: Page) -> tuple[RunLog, list[str]]:
     return RunLog(cast("AirflowApi", page), say=said.append), said
 
 
-def test_a_finished_task_is_logged_once() -> None:
-    page = Page()
-    log, said = log_of(page)
-    page.add(MERGE, "merge", "running")
-    log.look(MERGE)
-    assert said == []
-    page.found.clear()
-    rows = {"inserted": 943, "updated": 838, "deleted": 4}
-    page.add(MERGE, "merge", "success", {"rows": rows, "size_bytes": 2048, "status": "committed"})
-    log.look(MERGE)
-    log.look(MERGE)
-    (line,) = said
-    assert "2013-01-01" in line
-    assert "943 inserted, 838 updated, 4 deleted" in line
-
-
 def test_the_line_of_a_failed_task_says_that_it_has_no_result() -> None:
     page = Page()
     log, said = log_of(page)
@@ -84,28 +67,6 @@ def test_the_line_of_a_failed_task_says_that_it_has_no_result() -> None:
     assert "failed" in said[0]
     assert "no result" in said[0]
     assert log.lines()[0].rows == (0, 0, 0)
-
-
-def test_the_line_of_several_statements_shows_the_last_one() -> None:
-    page = Page()
-    log, said = log_of(page)
-    rows = {"inserted": 16, "updated": 0, "deleted": 0}
-    done = [{"status": "nothing_to_do"}, {"status": "committed", "rows": rows}]
-    page.add(CARRIERS, "count", "success", {"statements": done})
-    log.look(CARRIERS)
-    assert "16 inserted" in said[0]
-    assert "committed" in said[0]
-
-
-def test_lines_are_in_the_order_of_the_runs() -> None:
-    page = Page()
-    log, _ = log_of(page)
-    page.add(COMPACTION, "compact", "success", {"status": "committed"})
-    page.add(MERGE, "merge", "success", {})
-    page.add(BOOTSTRAP, "load_first_day", "success", {})
-    for dag_id in (COMPACTION, MERGE, BOOTSTRAP):
-        log.look(dag_id)
-    assert [line.dag_id for line in log.lines()] == [BOOTSTRAP, MERGE, COMPACTION]
 
 
 def test_a_compaction_is_counted_after_its_cleaning_has_ended() -> None:
@@ -139,14 +100,6 @@ def test_a_compaction_with_nothing_to_do_is_not_counted() -> None:
     assert log.compactions() == ()
 
 
-def test_the_sensor_is_not_a_job() -> None:
-    page = Page()
-    log, said = log_of(page)
-    page.add(COMPACTION, "needed", "success")
-    log.look(COMPACTION)
-    assert (said, log.lines()) == ([], ())
-
-
 def test_the_last_error_of_a_run_is_found_in_its_log(tmp_path: Path) -> None:
     assert why_failed(tmp_path) == "no task logged an error"
     folder = tmp_path / "task_id=merge"
@@ -155,3 +108,50 @@ def test_the_last_error_of_a_run_is_found_in_its_log(tmp_path: Path) -> None:
     lines = ["words of a program", "[1]", json.dumps({"event": "x", "error_detail": errors})]
     (folder / "attempt=1.log").write_text("\n".join([*lines, json.dumps({"event": "end"})]))
     assert why_failed(tmp_path) == "SourceNotFoundError: no such file"
+
+
+def make(folder: Path, **files: int) -> None:
+    folder.mkdir(parents=True)
+    for name, size in files.items():
+        (folder / name).write_bytes(b"x" * size)
+
+
+def test_only_bases_and_deltas_and_their_visible_files_are_counted(tmp_path: Path) -> None:
+    make(tmp_path / "month=1" / "delta_0000001_0000001_0000", bucket_00000=7, _hiveacid=3)
+    make(tmp_path / "month=1" / "_tmp_hiveacid_1" / "delta_0000002_0000002_0000", bucket_00000=5)
+    make(tmp_path / "base_0000001")
+    assert DirectoryWatch(tmp_path).look().directories == (
+        DirectorySize(path="base_0000001", files=0, size_bytes=0),
+        DirectorySize(path="month=1/delta_0000001_0000001_0000", files=1, size_bytes=7),
+    )
+
+
+def test_earlier_and_later_pictures_of_the_directories_are_found_by_time(tmp_path: Path) -> None:
+    times = iter([10.0, 20.0])
+    watch = DirectoryWatch(tmp_path, lambda: next(times))
+    make(tmp_path / "delta_0000001_0000001_0000", bucket_00000=1)
+    first = watch.look()
+    make(tmp_path / "delta_0000002_0000002_0000", bucket_00000=1)
+    second = watch.look()
+    assert [watch.before(moment) for moment in (9.0, 10.0, 19.0, 20.0)] == [
+        None,
+        first,
+        first,
+        second,
+    ]
+    assert [watch.after(moment) for moment in (10.0, 11.0, 20.0, 21.0)] == [
+        first,
+        second,
+        second,
+        None,
+    ]
+
+
+def test_an_unchanged_directory_extends_the_time_of_its_picture(tmp_path: Path) -> None:
+    times = iter([10.0, 20.0])
+    watch = DirectoryWatch(tmp_path, lambda: next(times))
+    first = watch.look()
+    again = watch.look()
+    assert (first.from_s, first.until_s) == (10.0, 10.0)
+    assert (again.from_s, again.until_s) == (10.0, 20.0)
+    assert [watch.after(moment) for moment in (15.0, 20.0, 21.0)] == [again, again, None]

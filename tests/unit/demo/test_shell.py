@@ -4,8 +4,9 @@ import os
 import runpy
 import subprocess
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -18,11 +19,7 @@ from demo.environment import MARK
 from demo.errors import DemoRunError
 from demo.layout import REPOSITORY, DemoLayout
 from demo.report import Report, console
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from demo.servers import Servers
+from demo.servers import Servers
 
 URI = "thrift://127.0.0.1:9083"
 URL = "http://127.0.0.1:18080"

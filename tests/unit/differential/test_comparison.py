@@ -19,9 +19,18 @@ from tests.proofs.differential.course import made
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
 from tests.proofs.differential.expressions import Dice, Node, lines
 from tests.proofs.differential.twins import difference
-from tests.proofs.differential.values import BROKEN, Single, of_hive, of_spark, same, trimmed
+from tests.proofs.differential.values import (
+    BROKEN,
+    Single,
+    Value,
+    of_hive,
+    of_spark,
+    same,
+    trimmed,
+)
 
 _PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sql.md"
+_SUM: Final = "hive-sum-beyond-38-digits"
 _COLUMN: Final = Node("atom", "n", "I")
 
 
@@ -144,6 +153,29 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
     assert known.names_of(replace(seen, arguments=((3.0,),))) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "ours", "theirs", "entry"),
+    [
+        ("acos", "acos(cast('NaN' AS double))", None, math.nan, "nan-in-functions"),
+        ("asin", "asin(d)", None, 1.0, None),
+        ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
+        ("NOT", "(NOT bo)", True, False, None),
+        ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.50x", "decimal-as-text"),
+        ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.60x", None),
+        ("log10", "log10(cast(d AS float))", -0.999999993, -1.0, "float"),
+        ("log10", "log10(f)", -0.999999993, -1.0, None),
+        ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000002"), _SUM),
+        ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000101"), None),
+    ],
+)
+def test_a_difference_is_named_only_by_an_entry_that_explains_it(
+    name: str, text: str, ours: Value, theirs: Value, entry: str | None
+) -> None:
+    kind = "double" if isinstance(theirs, float) else ""
+    seen = Seen(name=name, text=text, row=1, ours=ours, theirs=theirs, our_kind=kind)
+    assert known.names_of(seen) == ([entry] if entry else [])
+
+
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert difference([[1, 0.1], [2, None]], [[2, None], [1, 0.1 + 1e-17]]) == ""
     large = [[2**53], [2**53 + 1]]  # one double
@@ -176,17 +208,16 @@ def test_a_refusal_by_this_provider_is_recorded_as_ours() -> None:
 
 def test_every_kind_of_statement_is_generated() -> None:
     writer = statements.Writer(random.Random(2))
-    kinds = {writer.statement().kind for _ in range(300)}
-    assert kinds == {
+    assert {writer.statement().kind for _ in range(300)} == {
         *("join", "subquery", "window", "set operation", "groups", "lateral", "with"),
         *("update", "delete", "merge", "insert", "overwrite"),
     }
 
 
 def test_the_query_for_the_source_table_selects_each_of_its_rows() -> None:
-    first = rows.select_rows().split(" UNION ALL ")[0]
+    first, *others = rows.select_rows().split(" UNION ALL ")
     assert first.startswith("SELECT 1, cast(1 AS int)")
-    assert len(rows.select_rows().split(" UNION ALL ")) == rows.COUNT
+    assert len(others) + 1 == rows.COUNT
 
 
 def test_the_table_of_differences_in_the_documentation_matches_the_known_entries() -> None:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from tests.judges.line_process import JudgeError
@@ -11,9 +12,6 @@ from tests.proofs.differential.cases import Outcome
 from tests.proofs.differential.engines import Engines
 from tests.proofs.differential.stores import SOURCES, stored
 from tests.proofs.differential.twins import Twins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Judge:

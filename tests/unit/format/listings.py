@@ -6,15 +6,12 @@ bucket file, a path is a file, a trailing slash is an empty directory.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry, Listing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 MAX = "9223372036854775807"
 

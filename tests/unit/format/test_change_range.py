@@ -17,7 +17,7 @@ from airflow_hiveacid.format.state.change_range import (
     settled,
     up_to,
 )
-from airflow_hiveacid.format.state.versions import Kept, as_of_set
+from airflow_hiveacid.format.state.versions import Guarantee, as_of_set
 from airflow_hiveacid.format.table import TransactionalKind
 from tests.unit.format.listings import MAX, listing
 
@@ -40,7 +40,7 @@ def segments(
 ) -> tuple[ChangeSegment, ...]:
     now = ids(f"{high}:{MAX}::")
     part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, WriteId(until)))
-    promise = None if kept is None else Kept(floor=WriteId(kept))
+    promise = None if kept is None else Guarantee(floor=WriteId(kept))
     found = listing(text, compacted=compacted)
     return segments_of(found, now, part, txns=None, kind=kind, kept=promise)
 
@@ -118,7 +118,7 @@ def test_an_overwrite_that_committed_after_a_later_write_is_refused() -> None:
     part = ChangeRange(since=since, until=now)
     found = listing("delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0")
     with pytest.raises(ChangesGoneError, match="after a later write"):
-        segments_of(found, now, part, txns=None, kind=FULL, kept=Kept(floor=WriteId(0)))
+        segments_of(found, now, part, txns=None, kind=FULL, kept=Guarantee(floor=WriteId(0)))
 
 
 def test_a_compacted_delta_of_an_insert_only_table_does_not_show_single_writes() -> None:
@@ -153,8 +153,8 @@ def test_the_oldest_start_of_a_range_is_the_live_base_or_the_kept_version() -> N
     found = listing("delta_1_1_0 base_3 delta_4_6")
     assert oldest_since(found, now, None, FULL) == 3
     assert oldest_since(found, now, None, INSERT_ONLY) == 6
-    assert oldest_since(found, now, None, FULL, Kept(floor=WriteId(1))) == 1
-    lost = Kept(floor=WriteId(1), evidence=frozenset({"delta_2_2_0"}))
+    assert oldest_since(found, now, None, FULL, Guarantee(floor=WriteId(1))) == 1
+    lost = Guarantee(floor=WriteId(1), evidence=frozenset({"delta_2_2_0"}))
     assert oldest_since(found, now, None, FULL, lost) == 3
     assert oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

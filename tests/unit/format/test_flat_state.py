@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.state.acid_state import flat_state
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.state.flat_state import flat_state
 
 
 def listing(*paths: str) -> Listing:

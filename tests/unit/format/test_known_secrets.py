@@ -4,7 +4,7 @@ import base64
 import json
 import pickle
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -17,9 +17,6 @@ from airflow_hiveacid.format.known_secrets import (
     keep_secret,
     without_secrets,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SECRET = 'p+a/s s"w&d'
 _HARD = """p+a/s s"'w\\&~*ä-d"""

@@ -18,23 +18,23 @@ from airflow_hiveacid.format.policies import (
     POLICY_PROPERTY,
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     chosen_policy,
-    doing_of,
     lock_under,
     looks_for_rivals,
     outcome,
     recorded_under,
+    write_kind_of,
 )
 
 HIVE, STRICT = ConflictPolicy
 V3, V4 = MetastoreGeneration
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 WRITES = {
-    Doing.OVERWRITE: {OVERWRITE},
-    Doing.INSERT: {INSERT},
-    Doing.CHANGE: {UPDATE, DELETE},
+    WriteKind.OVERWRITE: {OVERWRITE},
+    WriteKind.INSERT: {INSERT},
+    WriteKind.CHANGE: {UPDATE, DELETE},
 }
 
 
@@ -42,9 +42,10 @@ def table(policy: ConflictPolicy, generation: MetastoreGeneration) -> str:
     """The letters, line by line: the earlier one down, the later one across."""
     return " / ".join(
         "".join(
-            outcome(policy, generation, Meeting(earlier=e, later=later)).value for later in Doing
+            outcome(policy, generation, Meeting(earlier=e, later=later)).value
+            for later in WriteKind
         )
-        for e in Doing
+        for e in WriteKind
     )
 
 
@@ -61,7 +62,7 @@ def test_the_outcomes_of_the_hive_policy_match_its_table_for_each_generation() -
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.product(WRITES, WRITES)))
 def test_the_metastore_detects_the_write_conflicts_of_the_strict_policy(
-    generation: MetastoreGeneration, earlier: Doing, later: Doing
+    generation: MetastoreGeneration, earlier: WriteKind, later: WriteKind
 ) -> None:
     fails = (
         outcome(STRICT, generation, Meeting(earlier=earlier, later=later)) is ConflictOutcome.FAILS
@@ -70,7 +71,7 @@ def test_the_metastore_detects_the_write_conflicts_of_the_strict_policy(
         recorded = recorded_under(STRICT, mine), recorded_under(STRICT, theirs)
         # An overwrite is recorded, too; it waits, and begins anew, before anybody compares.
         assert conflict(*recorded, generation) or not fails
-        assert conflict(*recorded, generation) is fails or later is Doing.OVERWRITE
+        assert conflict(*recorded, generation) is fails or later is WriteKind.OVERWRITE
 
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
@@ -103,14 +104,16 @@ def test_on_hive_4_a_strict_change_blocks_hives_own_updates_and_deletes(
 
 
 def test_a_writer_counts_as_its_most_restrictive_operation() -> None:
-    assert doing_of({INSERT}) is Doing.INSERT
-    assert doing_of({INSERT, DELETE}) is Doing.CHANGE
-    assert doing_of({INSERT, UPDATE, OVERWRITE}) is Doing.OVERWRITE
+    assert write_kind_of({INSERT}) is WriteKind.INSERT
+    assert write_kind_of({INSERT, DELETE}) is WriteKind.CHANGE
+    assert write_kind_of({INSERT, UPDATE, OVERWRITE}) is WriteKind.OVERWRITE
 
 
 def test_only_the_strict_policy_looks_for_rivals_except_for_overwrites() -> None:
-    assert not any(looks_for_rivals(HIVE, doing) for doing in Doing)
-    assert {doing for doing in Doing if not looks_for_rivals(STRICT, doing)} == {Doing.OVERWRITE}
+    assert not any(looks_for_rivals(HIVE, doing) for doing in WriteKind)
+    assert {doing for doing in WriteKind if not looks_for_rivals(STRICT, doing)} == {
+        WriteKind.OVERWRITE
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.rivals import (
     come_since,
     committed_since,
@@ -38,16 +38,16 @@ def txns(high: int, *opened: int) -> ValidTxnList:
 @pytest.mark.parametrize(
     ("directory", "doing"),
     [
-        ("base_0000005", Doing.OVERWRITE),
-        ("base_0000005_v0000017", Doing.MAJOR),
-        ("delta_0000005_0000005_0000", Doing.INSERT),
-        ("delete_delta_0000005_0000005_0001", Doing.CHANGE),
-        ("delta_0000003_0000005", Doing.MINOR),
-        ("delete_delta_0000005_0000005_v0000017", Doing.MINOR),
+        ("base_0000005", WriteKind.OVERWRITE),
+        ("base_0000005_v0000017", WriteKind.MAJOR),
+        ("delta_0000005_0000005_0000", WriteKind.INSERT),
+        ("delete_delta_0000005_0000005_0001", WriteKind.CHANGE),
+        ("delta_0000003_0000005", WriteKind.MINOR),
+        ("delete_delta_0000005_0000005_v0000017", WriteKind.MINOR),
     ],
 )
 def test_a_directory_name_shows_the_operation_and_the_write_id(
-    directory: str, doing: Doing
+    directory: str, doing: WriteKind
 ) -> None:
     foreign_write = foreign_write_of(directory)
     assert foreign_write is not None
@@ -78,7 +78,7 @@ def test_a_compaction_that_contains_a_new_write_counts_as_that_write(
     directory: str, began: ValidWriteIdList
 ) -> None:
     (foreign_write,) = committed_since([directory], began, ids(7), ids(7))
-    assert (foreign_write.doing, foreign_write.directory) == (Doing.INSERT, directory)
+    assert (foreign_write.doing, foreign_write.directory) == (WriteKind.INSERT, directory)
     assert foreign_write.write_id == (2 if 2 in began.open else 6)
 
 
@@ -114,17 +114,17 @@ def test_the_base_of_a_compaction_is_new_only_after_its_commit() -> None:
     names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
     assert come_since(names, (), ids(3), now) == ()
     (foreign_write,) = come_since(names, (), ids(3), (ids(3), txns(20)))
-    assert foreign_write.doing is Doing.MAJOR
+    assert foreign_write.doing is WriteKind.MAJOR
 
 
 def test_the_reported_rival_is_the_first_write_that_conflicts_under_the_policy() -> None:
     names = ["delta_0000007_0000007_0000", "delta_0000006_0000006_0000", "delta_0000001_0000004"]
     foreign_writes = [d for d in map(foreign_write_of, names) if d is not None]
-    found = first_rival(foreign_writes, STRICT, V4, Doing.INSERT)
+    found = first_rival(foreign_writes, STRICT, V4, WriteKind.INSERT)
     assert found is not None
     assert found.write_id == 6
-    assert first_rival(foreign_writes, STRICT, V4, Doing.OVERWRITE) is None
-    assert first_rival(foreign_writes, HIVE, V4, Doing.INSERT) is None
-    minor = first_rival(foreign_writes, STRICT, V3, Doing.MINOR)
+    assert first_rival(foreign_writes, STRICT, V4, WriteKind.OVERWRITE) is None
+    assert first_rival(foreign_writes, HIVE, V4, WriteKind.INSERT) is None
+    minor = first_rival(foreign_writes, STRICT, V3, WriteKind.MINOR)
     assert minor is not None
-    assert minor.doing is Doing.MINOR
+    assert minor.doing is WriteKind.MINOR

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
@@ -11,118 +13,16 @@ from airflow_hiveacid.format.snapshot import (
 )
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.selection import DirectoryStatus
+from tests.support.cases import cases_of
 from tests.unit.format.listings import ids, listing, live, read, texts, txns
 
 
-@pytest.mark.parametrize(
-    ("names", "snap", "used", "obsolete"),
-    [
-        pytest.param(
-            "base_5 base_10 base_49 delta_025_025 delta_029_029 delta_025_030 delta_050_105"
-            " delta_90_120",
-            "100:MAX::",
-            ["base_49", "delta_050_105"],
-            ["base_10", "base_5", "delta_025_025", "delta_025_030", "delta_029_029"],
-            id="a-base-covers-what-ends-at-or-below-it",
-        ),
-        pytest.param(
-            "delta_0000063_63 delta_000062_62 delta_00061_61 delta_40_60 delta_0060_60"
-            " delta_052_55 base_50",
-            "100:MAX::",
-            ["base_50", "delta_40_60", "delta_00061_61", "delta_000062_62", "delta_0000063_63"],
-            ["delta_0060_60", "delta_052_55"],
-            id="a-wide-delta-covers-narrow-ones",
-        ),
-        pytest.param(
-            "base_5 base_10 base_49 delta_025_025 delta_029_029 delete_delta_029_029"
-            " delta_025_030 delete_delta_025_030 delta_050_105 delete_delta_050_105"
-            " delete_delta_110_110",
-            "100:MAX::",
-            ["base_49", "delete_delta_050_105", "delta_050_105"],
-            [
-                "base_10",
-                "base_5",
-                "delete_delta_025_030",
-                "delete_delta_029_029",
-                "delta_025_025",
-                "delta_025_030",
-                "delta_029_029",
-            ],
-            id="delete-deltas-are-covered-like-deltas",
-        ),
-        pytest.param(
-            "delta_0000063_63 delta_000062_62 delta_00061_61 delete_delta_00064_64 delta_40_60"
-            " delete_delta_40_60 delta_0060_60 delta_052_55 delete_delta_052_55 base_50",
-            "100:MAX::",
-            [
-                "base_50",
-                "delete_delta_40_60",
-                "delta_40_60",
-                "delta_00061_61",
-                "delta_000062_62",
-                "delta_0000063_63",
-                "delete_delta_00064_64",
-            ],
-            ["delete_delta_052_55", "delta_0060_60", "delta_052_55"],
-            id="twins-of-one-range-go-together",
-        ),
-        pytest.param(
-            "delta_1_1 delta_2_5",
-            "100:4:4:",
-            ["delta_1_1", "delta_2_5"],
-            [],
-            id="an-open-id-inside-a-delta-does-not-hide-it",
-        ),
-        pytest.param(
-            "delta_1_1 delta_2_5 delta_4_4_1 delta_4_4_3 delta_101_101_1",
-            "100:4:4:",
-            ["delta_1_1", "delta_2_5"],
-            [],
-            id="open-statements-inside-a-compacted-range-are-neither-used-nor-obsolete",
-        ),
-        pytest.param(
-            "delta_1_1 delete_delta_2_3 delta_2_5 delete_delta_2_5 delta_4_4_1 delta_4_4_3",
-            "100:4:4:",
-            ["delta_1_1", "delete_delta_2_5", "delta_2_5"],
-            ["delete_delta_2_3"],
-            id="delete-deltas-with-an-open-id",
-        ),
-        pytest.param(
-            "delta_2_2_0 delta_2_2_1 delete_delta_2_2_0 delta_2_2_7",
-            "2:MAX::",
-            ["delete_delta_2_2_0", "delta_2_2_0", "delta_2_2_1", "delta_2_2_7"],
-            [],
-            id="every-statement-of-a-transaction-is-read",
-        ),
-        pytest.param(
-            "delta_2_2 delta_2_2_0 delta_2_2_1",
-            "2:MAX::",
-            ["delta_2_2"],
-            ["delta_2_2_0", "delta_2_2_1"],
-            id="a-compaction-of-one-write-id-covers-its-statements",
-        ),
-        pytest.param(
-            "base_0000002 delta_1_5 delta_6_6",
-            "6:MAX::",
-            ["base_0000002", "delta_1_5", "delta_6_6"],
-            [],
-            id="a-delta-that-starts-below-the-base-and-ends-above-it-is-read",
-        ),
-        pytest.param(
-            "base_-9223372036854775808 delta_1_1_0",
-            "1:MAX::",
-            ["base_-9223372036854775808", "delta_1_1_0"],
-            [],
-            id="the-base-of-originals-alone-is-below-everything",
-        ),
-    ],
-)
-def test_the_selected_directories_are_those_of_hive(
-    names: str, snap: str, used: list[str], obsolete: list[str]
-) -> None:
+@pytest.mark.parametrize(("names", "expected"), cases_of(Path(__file__).parent / "selections.txt"))
+def test_the_selected_directories_are_those_of_hive(names: str, expected: str) -> None:
+    snap, used, obsolete = map(str.strip, expected.splitlines())
     state = read(names, snap)
-    assert live(state) == used
-    assert texts(state.obsolete) == obsolete
+    assert " ".join(["live", *live(state)]) == used
+    assert " ".join(["obsolete", *texts(state.obsolete)]) == obsolete
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import (
-    Kept,
+    Guarantee,
     VersionSpec,
     as_of_number,
     as_of_set,
@@ -46,7 +46,7 @@ def names(
     number: int,
     *,
     kind: TransactionalKind = FULL,
-    kept: Kept | None = None,
+    kept: Guarantee | None = None,
     ids: ValidWriteIdList | None = None,
 ) -> list[str]:
     ids = ids or now()
@@ -221,7 +221,7 @@ def test_a_table_without_a_base_can_be_read_at_every_version() -> None:
 
 def test_a_kept_version_is_read_although_a_newer_base_exists() -> None:
     found = listing("base_0000003", delta(4), delta(5), "base_0000005", compacted=("base_0000005",))
-    kept = Kept(floor=WriteId(3))
+    kept = Guarantee(floor=WriteId(3))
     assert names(found, 4, kept=kept) == ["base_0000003", delta(4)]
     with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
         names(found, 2, kept=kept)
@@ -229,7 +229,7 @@ def test_a_kept_version_is_read_although_a_newer_base_exists() -> None:
 
 def test_a_version_kept_from_the_first_write_on_is_read_without_a_base() -> None:
     found = listing(delta(1), delta(2), "base_0000002", compacted=("base_0000002",))
-    assert names(found, 1, kept=Kept(floor=WriteId(0))) == [delta(1)]
+    assert names(found, 1, kept=Guarantee(floor=WriteId(0))) == [delta(1)]
 
 
 def test_original_files_of_a_kept_version_are_read_although_a_base_exists() -> None:
@@ -238,31 +238,34 @@ def test_original_files_of_a_kept_version_are_read_although_a_base_exists() -> N
     assert names(found, 1) == ["base_0000001"]
     ids = as_of_set(now(), {WriteId(w) for w in range(1, 10)})
     state = state_as_of(
-        found, now=now(), then=ids, txns=None, kind=FULL, kept=Kept(floor=WriteId(0))
+        found, now=now(), then=ids, txns=None, kind=FULL, kept=Guarantee(floor=WriteId(0))
     )
     assert [f.path for f in state.originals] == ["000000_0"]
 
 
 def test_a_kept_insert_only_version_is_read_from_the_deltas_before_compaction() -> None:
     found = listing(delta(4), delta(5), delta(6), delta(4, 6))
-    assert names(found, 5, kind=INSERT_ONLY, kept=Kept(floor=WriteId(0))) == [delta(4), delta(5)]
+    assert names(found, 5, kind=INSERT_ONLY, kept=Guarantee(floor=WriteId(0))) == [
+        delta(4),
+        delta(5),
+    ]
 
 
 def test_part_of_a_streaming_delta_of_a_kept_insert_only_table_is_refused() -> None:
     with pytest.raises(VersionGoneError, match="cannot be told"):
-        names(listing(delta(4, 6)), 5, kind=INSERT_ONLY, kept=Kept(floor=WriteId(0)))
+        names(listing(delta(4, 6)), 5, kind=INSERT_ONLY, kept=Guarantee(floor=WriteId(0)))
 
 
 def test_keeping_a_table_begins_with_its_oldest_live_version() -> None:
     found = listing("base_0000003", delta(4, 6), delta(7))
-    assert floor_of(resolve(found, now(), None), FULL) == Kept(
+    assert floor_of(resolve(found, now(), None), FULL) == Guarantee(
         floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4, 6), delta(7)})
     )
     assert floor_of(resolve(found, now(), None, INSERT_ONLY), INSERT_ONLY).floor == 6
 
 
 def test_a_kept_version_is_refused_if_one_of_its_recorded_directories_is_missing() -> None:
-    kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
+    kept = Guarantee(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     full = listing("base_0000003", delta(4), delta(5), "base_0000005")
     assert names(full, 4, kept=kept) == ["base_0000003", delta(4)]
     for gone in ("base_0000003", delta(4)):
@@ -272,7 +275,7 @@ def test_a_kept_version_is_refused_if_one_of_its_recorded_directories_is_missing
 
 
 def test_a_full_acid_version_is_readable_if_a_wider_delta_contains_a_cleaned_one() -> None:
-    kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
+    kept = Guarantee(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     left = listing("base_0000003", delta(4, 5), "base_0000005", compacted=("base_0000005",))
     assert names(left, 4, kept=kept) == ["base_0000003", delta(4, 5)]
     with pytest.raises(VersionGoneError):

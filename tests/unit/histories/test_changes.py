@@ -5,21 +5,19 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.proofs.histories import changes
+from tests.proofs.histories import changes, readers
 from tests.proofs.histories.life import Life
 from tests.proofs.histories.world import Fate, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROPERTY = 536870912  # of bucket 0, statement 0
 
@@ -67,7 +65,7 @@ def allowed(world: World, since: int, until: int) -> int:
 def test_the_changes_of_a_kept_range_match_the_model(tmp_path: Path, seed: int) -> None:
     life = LifeWithoutCleaning(tmp_path / "t", seed)
     done = list(life.steps())
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     for since, until in some_ranges(life.world, seed):
         found = changes.told(life.world, since, until, kept=kept)
         assert found == changes.expected(life.world, since, until), (since, until, done)
@@ -100,7 +98,7 @@ def test_the_changes_of_a_range_match_the_model_or_are_refused(
 @pytest.mark.promise("V4")
 @pytest.mark.parametrize("seed", seeds(200, 215))
 def test_a_minor_compaction_does_not_alter_the_change_feed(tmp_path: Path, seed: int) -> None:
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     before: dict[tuple[int, int], list[Any]] = {}
     for number in itertools.count():  # until a life has changed a row
         life = LifeWithoutCleaning(tmp_path / str(number), seed + 1000 * number)
@@ -127,7 +125,7 @@ def test_changes_before_a_major_compaction_are_refused_unless_they_are_kept(tmp_
         changes.told(world, 2, 4)
     assert refused.value.oldest == 3
     assert [c.version for c in changes.told(world, 3, 4)] == [4]
-    kept = Kept(floor=WriteId(2))
+    kept = Guarantee(floor=WriteId(2))
     assert [c.version for c in changes.told(world, 2, 4, kept=kept)] == [3, 3, 4]
     with pytest.raises(ChangesGoneError):
         changes.told(world, 1, 4, kept=kept)
@@ -139,7 +137,7 @@ def test_changes_of_a_kept_range_are_refused_if_a_recorded_directory_is_missing(
     world = World(tmp_path / "t")
     for _ in range(3):
         world.insert(world.begin(), rows=2, bucket=0, statement=0)
-    kept = Kept(floor=WriteId(0), evidence=frozenset({"delta_0000001_0000001_0000"}))
+    kept = Guarantee(floor=WriteId(0), evidence=frozenset({"delta_0000001_0000001_0000"}))
     world.compact(major=True, fate=Fate.COMMITTED, named=False)
     assert len(changes.told(world, 0, 3, kept=kept)) == 6
     shutil.rmtree(world.root / "delta_0000001_0000001_0000")
@@ -153,7 +151,7 @@ def test_an_overwrite_deletes_every_row_that_existed_before(tmp_path: Path) -> N
     world.delete(world.begin(), [(1, PROPERTY, 0)], statement=0)
     world.overwrite(world.begin(), rows=1, bucket=0)
     world.insert(world.begin(), rows=1, bucket=0, statement=0)
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     told = [(c.version, c.what, c.row) for c in changes.told(world, 1, 4, kept=kept)]
     assert told == [
         (2, changes.DEAD, (1, PROPERTY, 0)),
@@ -213,7 +211,7 @@ def test_an_overwrite_deletes_the_live_rows_but_no_rows_of_aborted_writes(
     batch = [world.begin(), world.begin(Fate.ABORTED), world.begin()]
     world.stream(batch, rows=1, bucket=0)
     world.overwrite(world.begin(), rows=0, bucket=0)
-    found = changes.told(world, 3, 4, kept=Kept(floor=WriteId(0)))
+    found = changes.told(world, 3, 4, kept=Guarantee(floor=WriteId(0)))
     assert [(c.what, c.row) for c in found] == [
         (changes.DEAD, (1, PROPERTY, 0)),
         (changes.DEAD, (3, PROPERTY, 0)),
@@ -229,3 +227,39 @@ def test_a_later_delete_in_a_compacted_delta_is_outside_an_earlier_range(tmp_pat
     world.clean()
     assert [c.row for c in changes.told(world, 1, 2)] == [(1, PROPERTY, 0)]
     assert [c.row for c in changes.told(world, 2, 3)] == [(1, PROPERTY, 1)]
+
+
+@pytest.mark.promise("R1")
+@pytest.mark.parametrize("seed", range(40))
+def test_our_reader_returns_the_rows_of_the_model_after_every_step(
+    tmp_path: Path, seed: int
+) -> None:
+    life = Life(tmp_path / "t", seed)
+    done = []
+    for step in life.steps():
+        done.append(step)
+        found, expected = readers.arrow(life.world), life.world.expected()
+        assert found == expected, f"{done}: {readers.difference(found, expected)}"
+
+
+def test_the_same_seed_gives_the_same_history(tmp_path: Path) -> None:
+    one, other = Life(tmp_path / "one", 7), Life(tmp_path / "other", 7)
+    assert list(one.steps()) == list(other.steps())
+    assert one.world.expected() == other.world.expected()
+    assert one.world.expected() != {}
+
+
+def test_the_model_shows_only_rows_of_committed_writes(tmp_path: Path) -> None:
+    world = World(tmp_path / "t")
+    world.originals([(0, 0, 2), (0, 1, 1)])
+    for fate in (Fate.COMMITTED, Fate.ABORTED, Fate.OPEN):
+        world.insert(world.begin(fate), rows=1, bucket=0, statement=0)
+    world.delete(world.begin(), [(0, 536870912, 2)], statement=0)
+    world.delete(world.begin(Fate.ABORTED), [(0, 536870912, 0)], statement=0)
+    seen = [(0, 536870912, 0), (0, 536870912, 1), (1, 536870912, 0)]
+    assert sorted(world.expected()) == seen
+    assert readers.arrow(world) == world.expected()
+    world.writes[3].fate = Fate.COMMITTED
+    assert sorted(world.expected()) == [*seen, (3, 536870912, 0)]
+    world.overwrite(world.begin(), rows=1, bucket=2)
+    assert sorted(world.expected()) == [(6, 537001984, 0)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,18 +22,12 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION, ChangePiece, scan_changes
+from airflow_hiveacid.reading.helper_columns import FILE_BITS
 from airflow_hiveacid.spark.reading.feed.files import ChangedFiles
-from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION, ChangePiece, scan_changes
-from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.proofs.histories.wide import TypedWorld, WideLife, expected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.proofs.histories.wide import Told
-    from tests.proofs.histories.world import World
+from tests.proofs.histories.wide import Told, TypedWorld, WideLife, expected
+from tests.proofs.histories.world import World
 
 PARTITIONS: Final = 310
 SEEDS: Final = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest

@@ -6,20 +6,19 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     Off,
     ProveErasureSpec,
     RebalanceSpec,
     RestoreSpec,
+    WhenGone,
 )
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
@@ -103,10 +102,10 @@ JOBS: dict[str, Job] = {
     "rebalance": RebalanceSpec(
         target="db.t", partition="month=1", buckets=4, order_by=("a", "b"), plan_only=True
     ),
-    "compact": CompactSpec(
-        target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
+    "compact": CompactSpec.of_table(
+        "db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
-    "compact_tables": CompactTablesSpec(
+    "compact_tables": CompactSpec(
         tables=("db.t", "sales.*"),
         choice=CompactionChoice.MINOR,
         delta_count=3,
@@ -115,8 +114,8 @@ JOBS: dict[str, Job] = {
         max_bytes=5,
         plan_only=True,
     ),
-    "clean": CleanSpec(target="db.t", retention_s=60.0, unknown_age_s=86400.0, plan_only=True),
-    "clean_tables": CleanTablesSpec(
+    "clean": CleanSpec.of_table("db.t", retention_s=60.0, unknown_age_s=86400.0, plan_only=True),
+    "clean_tables": CleanSpec(
         tables=("db.t", "sales.*"), retention_s=60.0, orphan_age_s=5.0, plan_only=True
     ),
     "prove_erasure": ProveErasureSpec(target="db.t", where="id = 1", locations=("/feeds/t",)),
@@ -217,20 +216,3 @@ def test_a_kind_that_is_not_a_string_is_refused(kind: object) -> None:
 def test_a_too_deeply_nested_document_is_refused() -> None:
     with pytest.raises(ContractVersionError, match="JSON"):
         JobSpec.parse("[" * 100_000)
-
-
-def test_the_spec_of_one_of_several_tables_keeps_all_that_the_job_gives() -> None:
-    spec = CompactTablesSpec(
-        tables=("db.*",),
-        choice=CompactionChoice.MINOR,
-        delta_count=3,
-        delta_ratio=Off.OFF,
-        plan_only=True,
-    )
-    assert spec.of_table("db.t") == CompactSpec(
-        target="db.t",
-        choice=CompactionChoice.MINOR,
-        delta_count=3,
-        delta_ratio=Off.OFF,
-        plan_only=True,
-    )

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
@@ -32,10 +35,17 @@ def test_the_targets_of_a_transaction_contain_each_table_once() -> None:
 def test_the_targets_of_a_program_are_the_tables_that_it_writes() -> None:
     program = ProgramSpec(application="a.py", reads=("d.r",), inserts=("d.i",), changes=("d.t",))
     assert spec(program).targets == ("d.i", "d.t")
-    assert (spec(CleanSpec(target="d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
+    assert (spec(CleanSpec.of_table("d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
         ("d.t",),
         False,
     )
+
+
+@pytest.mark.parametrize("name", ["d.*", "d.t?", "d.[ab]"])
+def test_a_pattern_is_no_name_of_the_only_table(name: str) -> None:
+    with pytest.raises(InvalidNameError):
+        CleanSpec.of_table(name)
+    assert CleanSpec(tables=(name,)).tables == (name,)
 
 
 def test_differences_between_two_transactions_are_named_by_statement() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes import debian
+from tests.support.logins import debian
 from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.logins.openssl import make_certificates, make_signer

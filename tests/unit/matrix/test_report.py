@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.proofs.matrix.explanations import explanation, is_explained
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import (
+from tests.proofs.matrix.kinds import (
     HIVE_3,
     HIVE_3_READER,
     HIVE_4,
+    KINDS,
     NATIVE,
     OURS,
     READERS,
@@ -19,10 +19,8 @@ from tests.proofs.matrix.names import (
     WRITERS,
 )
 from tests.proofs.matrix.records import Answers, Life, Record, Taken, Wrong, read, write
-from tests.proofs.matrix.report import PAGE, SUPPORT, block, page_lines, support_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.proofs.matrix.report import MARK, PAGE, SUPPORT, page_lines, support_lines
+from tests.support.documents import between
 
 PLAIN = KINDS[0].name
 BUCKETS = KINDS[2].name
@@ -37,16 +35,17 @@ def life(writer: str = OURS, kind: str = PLAIN, **answers: Answers) -> Life:
 
 def test_both_pages_match_the_record() -> None:
     record = read()
-    assert block(SUPPORT) == "\n".join(support_lines(record))
-    assert block(PAGE) == "\n".join(page_lines(record))
+    assert between(SUPPORT.read_text(), MARK) == "\n".join(support_lines(record))
+    assert between(PAGE.read_text(), MARK) == "\n".join(page_lines(record))
 
 
 def test_the_page_has_a_line_for_every_kind_and_engine_even_without_a_run() -> None:
-    lines = [line for line in page_lines(Record(lives=(life(),))) if line.startswith("| ")]
-    assert len(lines) == 2 + len(KINDS) * len(WRITERS)
-    assert sum("no run had it yet" in line for line in page_lines(Record(lives=(life(),)))) == 1
-    assert "2 of 2" in lines[2]
-    assert "2 of 2" not in lines[3]
+    page = [*page_lines(Record(lives=(life(),)))]
+    table = [line for line in page if line.startswith("| ")]
+    assert len(table) == 2 + len(KINDS) * len(WRITERS)
+    assert sum("no run had it yet" in line for line in page) == 1
+    assert "2 of 2" in table[2]
+    assert "2 of 2" not in table[3]
 
 
 def test_our_readers_returned_the_right_rows_after_every_recorded_step() -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture

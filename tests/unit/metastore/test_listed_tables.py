@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import (
@@ -15,9 +13,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
-
-if TYPE_CHECKING:
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import InvalidNameError, PartitionNotFoundError
-from airflow_hiveacid.format.table import UNPARTITIONED
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.partitions import partitions_of
 from tests.contract.bench import month
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture

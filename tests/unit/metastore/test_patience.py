@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreLoginError, MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import BearerLogin, PasswordLogin, SecretSource
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
@@ -21,18 +23,12 @@ from airflow_hiveacid.metastore.locks import LockRequest
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.http_server import HttpStub
+from tests.contract.manual_clock import ManualClock
 from tests.contract.sasl_server import PlainHalf, SaslServer
 from tests.contract.stub_server import HangUpError, StubServer
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 REQUEST = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")

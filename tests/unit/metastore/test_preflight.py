@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.preflight import Concern, preflight
-
-if TYPE_CHECKING:
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 
 _V3, _V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 _REAPER = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
@@ -67,6 +63,22 @@ def test_only_hive_3_is_reported_if_no_compactor_cleans_its_transaction_tables(
     found = [f for f in preflight(client) if f.concern is Concern.NO_COMPACTOR]
     assert bool(found) is (is_told and server.generation is _V3)
     assert all("TXN_COMPONENTS" in str(finding) for finding in found)
+
+
+_LATE_CLEANER = {
+    "metastore.compactor.cleaner.on": "true",
+    "metastore.txn.use.minhistorywriteid": "true",
+    "metastore.msck.smallfiles.avgsize": "16777216",
+}
+
+
+@pytest.mark.parametrize("absent", [None, *_LATE_CLEANER])
+def test_the_cleaner_of_hive_4_2_is_reported_if_its_mode_is_on(
+    server: FakeMetastore, client: FakeClient, absent: str | None
+) -> None:
+    server.settings.update({n: value for n, value in _LATE_CLEANER.items() if n != absent})
+    concerns = {finding.concern for finding in preflight(client)}
+    assert (Concern.LATE_CLEANER in concerns) is (absent is None and server.generation is _V4)
 
 
 def test_a_very_short_transaction_timeout_is_reported(

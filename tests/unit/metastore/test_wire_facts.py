@@ -95,8 +95,8 @@ ENUMS: Final = [c for m in _MODULES for c in vars(m).values() if _is_enum(c)]
 METHODS: Final = [
     (service, name)
     for service in (Metastore, Places)
-    for name in vars(service.Iface)
-    if not name.startswith("_")
+    for name in vars(service.Client)
+    if not name.startswith(("_", "send_", "recv_"))
 ]
 
 

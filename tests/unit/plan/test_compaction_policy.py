@@ -169,8 +169,8 @@ def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> 
 def test_the_statement_of_a_compaction_says_when_it_compacts(
     given: GivenThresholds, text: str
 ) -> None:
-    spec = CompactSpec(
-        target="db.t",
+    spec = CompactSpec.of_table(
+        "db.t",
         delta_count=given.delta_count,
         delta_ratio=given.delta_ratio,
         also_when=given.also_when,

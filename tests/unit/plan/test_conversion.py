@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import (
     Column,

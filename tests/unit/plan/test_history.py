@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
+from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 
 W1, W2, W3 = WriteId(1), WriteId(2), WriteId(3)
 NOW = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
@@ -54,7 +54,7 @@ def test_an_event_log_that_contradicts_an_observed_snapshot_is_ignored_entirely(
     seen = Knowledge(sightings=(Sighting(write_ids=open_then, after_s=2500.0, by_s=2501.0),))
     assert seen.with_log({W2: 2000, W3: 2000}) == seen
     assert seen.with_log({W2: 2450, W3: 2000}) != seen
-    given = Knowledge(given=(Given(write_id=W2, after_s=2500.0),))
+    given = Knowledge(allocations=(Allocation(write_id=W2, after_s=2500.0),))
     assert given.with_log({W3: 2000}) == given
 
 
@@ -98,8 +98,8 @@ def test_a_moment_is_refused_if_the_write_id_list_ends_below_a_known_commit(
     if is_noted:
         known = Knowledge(commits={W1: first, W3: third})
     else:
-        given = (Given(write_id=W3, after_s=1900.0),)
-        known = Knowledge(commits={W1: first}, sightings=(look,), given=given)
+        given = (Allocation(write_id=W3, after_s=1900.0),)
+        known = Knowledge(commits={W1: first}, sightings=(look,), allocations=given)
     short = ValidWriteIdList.parse("db.t:2:9223372036854775807::2")
     whole = ValidWriteIdList.parse("db.t:3:9223372036854775807::2")
 
@@ -148,10 +148,10 @@ def test_the_bounds_of_a_commit_are_the_narrowest_that_the_notes_prove() -> None
             )
             looks.append(Sighting(write_ids=ids, after_s=after_s, by_s=after_s + dice.random()))
         given = tuple(
-            Given(write_id=WriteId(dice.randrange(1, 9)), after_s=dice.uniform(0.0, 100.0))
+            Allocation(write_id=WriteId(dice.randrange(1, 9)), after_s=dice.uniform(0.0, 100.0))
             for _ in range(dice.randrange(4))
         )
-        known = Knowledge(sightings=tuple(looks), given=given)
+        known = Knowledge(sightings=tuple(looks), allocations=given)
         for number in range(1, 10):
             w = WriteId(number)
             after = [s.after_s for s in looks if w in s.write_ids.open]

@@ -14,7 +14,7 @@ from airflow_hiveacid.plan.reruns import Run, earlier_run
 
 TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
 ATTEMPT = AttemptId(1, "0" * 12)
-RUN = Run(job_key="k", generation=1, attempt=ATTEMPT, statement={"where": "1a", "kind": "2b"})
+RUN = Run(generation=1, statement={"where": "1a", "kind": "2b"})
 NOW = TxnId(50)
 
 

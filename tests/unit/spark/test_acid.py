@@ -27,9 +27,9 @@ from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT

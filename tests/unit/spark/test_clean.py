@@ -57,7 +57,7 @@ class Place:
         cleaner = Cleaner(
             client=self.client,
             table=self.table,
-            spec=CleanSpec(target="default.t", retention_s=retention_s),
+            spec=CleanSpec.of_table("default.t", retention_s=retention_s),
             on_step=on_step,
             now_s=lambda: at_s,
             overview=Overview.of(self.client, self.table) if self.with_overview else None,

@@ -283,6 +283,12 @@ def test_invalid_markers_and_unsafe_functions_are_refused(text: str, problem: st
         read_script(text, "db", read_parameters({"ids": [1, 2], "none": None}))
 
 
+def test_a_column_with_the_name_of_an_unsafe_function_is_not_a_call() -> None:
+    job = job_of("DELETE FROM t WHERE reflect = upper('reflect')")
+    assert isinstance(job, DeleteSpec)
+    assert job.where == "reflect = upper('reflect')"
+
+
 @pytest.mark.parametrize(
     ("text", "value", "problem"),
     [

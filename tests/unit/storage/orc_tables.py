@@ -6,23 +6,28 @@ becomes a stripe of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.acid.events import delete_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 
 B0: Final = 536870912
 B1: Final = 536936448
@@ -182,3 +187,37 @@ def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript], object]) 
         content[:end] + serialize_tail(replace(tail, footer=footer, postscript=postscript))
     )
     return path
+
+
+def acid_file(path: Path | str, kind: FileKind = FileKind.DATA, **other: Any) -> AcidFile:  # noqa: ANN401
+    """The description of a file on this machine; its directory and name are its key."""
+    facts: dict[str, Any] = {
+        "key": f"{Path(path).parent.name}/{Path(path).name}",
+        "length": Path(path).stat().st_size,
+        "bucket_id": BucketId(0),
+    }
+    return AcidFile(store=LOCAL_STORE, path=str(path), kind=kind, **{**facts, **other})
+
+
+def plain_file(path: Path | str, format_: FileFormat, **other: Any) -> PlainFile:  # noqa: ANN401
+    """The description of a file of an insert-only table on this machine."""
+    facts: dict[str, Any] = {"key": "k", "length": Path(path).stat().st_size}
+    return PlainFile(store=LOCAL_STORE, path=str(path), format=format_, **{**facts, **other})
+
+
+def identities(keys: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
+    """The identity columns of rows given as (write ID, bucket property, row ID)."""
+    types = {"originalTransaction": pa.int64(), "bucket": pa.int32(), "rowId": pa.int64()}
+    columns = zip(types.items(), zip(*keys, strict=True), strict=True)
+    return pa.record_batch({name: pa.array(values, type_) for (name, type_), values in columns})
+
+
+def write_deletes(
+    path: Path, columns: Sequence[Column], write_id: int, *gone: tuple[int, int]
+) -> None:
+    """A file of delete events, of rows given as (write ID, row ID)."""
+    options = WriterOptions(stripe_size_bytes=1)
+    with AcidFileWriter(LocalFileSystem(), str(path), columns, options, is_delete=True) as writer:
+        keys = identities([(original, B0, row) for original, row in gone])
+        writer.write(delete_events(keys, WriteId(write_id), columns))
+        writer.close()

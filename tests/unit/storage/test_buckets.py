@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,21 +20,17 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
 from tests.support.writer_cases import nanoseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from tests.unit.storage.orc_tables import acid_file
 
 FS = LocalFileSystem()
 
@@ -150,14 +148,7 @@ def test_rows_that_we_wrote_hash_to_the_bucket_of_their_file(
             identity = encode(BucketId(bucket))
             writer.write(insert_events(rows, WriteId(1), identity, RowId(0)))
             written = writer.close()
-        file = AcidFile(
-            store=LOCAL_STORE,
-            path=path,
-            key="f",
-            length=written.size_bytes,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(bucket),
-        )
+        file = acid_file(path, bucket_id=BucketId(bucket))
         assert buckets_in(file, columns, by, buckets, version) == {bucket}
         read += written.rows
     assert read == len(given)

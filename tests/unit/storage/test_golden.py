@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +24,6 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, GoldenSnapshot, cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOLDEN = cases()
 IDENTITY = parse_type("struct<writeid:bigint,bucketid:int,rowid:bigint>")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from airflow_hiveacid.storage.acid.write import whole_stripes
 from tests.judges.golden import GoldenCase, cases
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.test_golden import rows_at
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOLDEN = cases()
 READABLE = [case for case in GOLDEN if "uniontype" not in case.schema]

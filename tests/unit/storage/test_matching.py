@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,15 +11,12 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import Matching
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.storage.orc_tables import acid_file
 
 WRITTEN = (Column(name="id", type="int"), Column(name="old", type="int"))
 
@@ -33,15 +30,8 @@ def file(tmp_path: Path) -> AcidFile:
         LocalFileSystem(), str(path), WRITTEN, WriterOptions(), is_delete=False
     ) as writer:
         writer.write(events)
-        written = writer.close()
-    return AcidFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key="delta/bucket_00000",
-        length=written.size_bytes,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+        writer.close()
+    return acid_file(path)
 
 
 def rows(file: AcidFile, names: list[str]) -> list[object]:

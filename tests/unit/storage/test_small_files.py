@@ -10,7 +10,9 @@ import io
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import fastavro
 import pytest
@@ -24,12 +26,8 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, count_objects
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail
 from airflow_hiveacid.storage.plain.avro.rows import avro_rows_in
-from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in, read_facts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = pafs.LocalFileSystem()
 SIZE: Final = 8192
@@ -216,15 +214,8 @@ def test_reading_the_largest_allowed_tail_needs_at_most_64_megabytes(
 def test_a_parquet_footer_too_large_for_its_file_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(PARQUET_BOMBS["columns"]())
-    file = PlainFile(
-        store="file:///",
-        path=str(path),
-        key=str(path),
-        length=path.stat().st_size,
-        format=FileFormat.PARQUET,
-    )
     with pytest.raises(CorruptFileError, match="Exceeded size limit"):
-        read_facts(file)
+        read_facts(plain_file(path, FileFormat.PARQUET))
 
 
 def test_a_highly_compressed_tail_of_a_wide_table_is_read() -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.errors import VersionGoneError
+from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
@@ -29,18 +36,11 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.versions.past import Past
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Bench:
             Cleaner(
                 client=self.client,
                 table=table,
-                spec=CleanSpec(target=str(table.ref), **spec),  # type: ignore[arg-type]
+                spec=CleanSpec.of_table(str(table.ref), **spec),  # type: ignore[arg-type]
                 on_step=lambda _: None,
                 overview=overview if has_overview else None,
             ).clean(info)
@@ -99,6 +99,13 @@ class Bench:
         past.check_vanished([info.name for info in roots])
         states = past.states(roots, [list_table(info.location) for info in roots])
         return [d.text for state in states for d in state.live]
+
+    def refuses(self, *versions: int, match: str | None = None) -> VersionGoneError:
+        """Checks that none of these versions can be read; gives the error of the last one."""
+        for version in versions:
+            with pytest.raises(VersionGoneError, match=match) as caught:
+                self.names(version=version)
+        return caught.value
 
     def truncate(self, partition: str = "") -> None:
         """As Hive 3.1 does, without a write ID."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -16,11 +16,7 @@ from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.drops import noted_drop
 from airflow_hiveacid.versions.restoring import differing_now
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.versions.conftest import Bench
+from tests.unit.versions.conftest import Bench
 
 
 def drop(bench: Bench, *values: str, removes: bool = True) -> None:

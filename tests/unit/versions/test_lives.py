@@ -6,18 +6,13 @@ reads what it stood for, and no reader lost a file while its transaction was ope
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.versions.history import history_of
-from tests.support.version_lives import STEPS, live, make_life
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.version_lives import Life
+from tests.support.version_lives import STEPS, Life, live, make_life
 
 WITH_LOSSES = [step for step in STEPS if step not in {"read", "unread", "tag", "untag"}]
 WITH_LOSSES += ["truncate", "truncate", "give up", "keep"]

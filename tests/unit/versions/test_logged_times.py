@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,7 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.past import past_of
-
-if TYPE_CHECKING:
-    from tests.unit.versions.conftest import Bench
+from tests.unit.versions.conftest import Bench
 
 
 def visible(bench: Bench, at_s: float) -> list[int]:

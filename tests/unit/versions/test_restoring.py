@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +13,7 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.versions.restoring import differing_now, warn_of_new
 from airflow_hiveacid.versions.tags import make_tag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.versions.conftest import Bench
+from tests.unit.versions.conftest import Bench
 
 
 def test_a_restore_selects_only_partitions_written_since_the_version(

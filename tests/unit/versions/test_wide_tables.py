@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError, VersionNotSettledError
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -32,9 +32,6 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.storage.orc_tables import B0, B1, Event, event, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
 
 REF: Final = TableRef("default", "wide")
 COLUMNS: Final = (

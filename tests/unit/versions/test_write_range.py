@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,23 +22,18 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.state.versions import VersionSpec, newest_of
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.feed.read_changes import ChangeQuery, _stretches
-from airflow_hiveacid.spark.reading.tables import ReadSnapshot
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
-from airflow_hiveacid.versions.write_range import between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.state.change_range import ChangeRange
-    from airflow_hiveacid.versions.write_range import Version, WriteRange
-    from tests.unit.versions.conftest import Bench
+from airflow_hiveacid.versions.write_range import Version, WriteRange, between
+from tests.unit.versions.conftest import Bench
 
 
 def range_of(bench: Bench, since: Version, until: Version | None = None) -> WriteRange:

@@ -19,27 +19,7 @@ from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExc
 all_structs = []
 
 
-class Iface(object):
-    def get_partitions_by_names(self, db_name, tbl_name, names):
-        """
-        Parameters:
-         - db_name
-         - tbl_name
-         - names
-
-        """
-        pass
-
-    def get_next_notification(self, rqst):
-        """
-        Parameters:
-         - rqst
-
-        """
-        pass
-
-
-class Client(Iface):
+class Client(object):
     def __init__(self, iprot, oprot=None):
         self._iprot = self._oprot = iprot
         if oprot is not None:
@@ -118,86 +98,6 @@ class Client(Iface):
             return result.success
         raise TApplicationException(TApplicationException.MISSING_RESULT, "get_next_notification failed: unknown result")
 
-
-class Processor(Iface, TProcessor):
-    def __init__(self, handler):
-        self._handler = handler
-        self._processMap = {}
-        self._processMap["get_partitions_by_names"] = Processor.process_get_partitions_by_names
-        self._processMap["get_next_notification"] = Processor.process_get_next_notification
-        self._on_message_begin = None
-
-    def on_message_begin(self, func):
-        self._on_message_begin = func
-
-    def process(self, iprot, oprot):
-        (name, type, seqid) = iprot.readMessageBegin()
-        if self._on_message_begin:
-            self._on_message_begin(name, type, seqid)
-        if name not in self._processMap:
-            iprot.skip(TType.STRUCT)
-            iprot.readMessageEnd()
-            x = TApplicationException(TApplicationException.UNKNOWN_METHOD, 'Unknown function %s' % (name))
-            oprot.writeMessageBegin(name, TMessageType.EXCEPTION, seqid)
-            x.write(oprot)
-            oprot.writeMessageEnd()
-            oprot.trans.flush()
-            return
-        else:
-            self._processMap[name](self, seqid, iprot, oprot)
-        return True
-
-    def process_get_partitions_by_names(self, seqid, iprot, oprot):
-        args = get_partitions_by_names_args()
-        args.read(iprot)
-        iprot.readMessageEnd()
-        result = get_partitions_by_names_result()
-        try:
-            result.success = self._handler.get_partitions_by_names(args.db_name, args.tbl_name, args.names)
-            msg_type = TMessageType.REPLY
-        except TTransport.TTransportException:
-            raise
-        except airflow_hiveacid.metastore.gen.faults.ttypes.MetaException as o1:
-            msg_type = TMessageType.REPLY
-            result.o1 = o1
-        except airflow_hiveacid.metastore.gen.faults.ttypes.NoSuchObjectException as o2:
-            msg_type = TMessageType.REPLY
-            result.o2 = o2
-        except TApplicationException as ex:
-            logging.exception('TApplication exception in handler')
-            msg_type = TMessageType.EXCEPTION
-            result = ex
-        except Exception:
-            logging.exception('Unexpected exception in handler')
-            msg_type = TMessageType.EXCEPTION
-            result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
-        oprot.writeMessageBegin("get_partitions_by_names", msg_type, seqid)
-        result.write(oprot)
-        oprot.writeMessageEnd()
-        oprot.trans.flush()
-
-    def process_get_next_notification(self, seqid, iprot, oprot):
-        args = get_next_notification_args()
-        args.read(iprot)
-        iprot.readMessageEnd()
-        result = get_next_notification_result()
-        try:
-            result.success = self._handler.get_next_notification(args.rqst)
-            msg_type = TMessageType.REPLY
-        except TTransport.TTransportException:
-            raise
-        except TApplicationException as ex:
-            logging.exception('TApplication exception in handler')
-            msg_type = TMessageType.EXCEPTION
-            result = ex
-        except Exception:
-            logging.exception('Unexpected exception in handler')
-            msg_type = TMessageType.EXCEPTION
-            result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
-        oprot.writeMessageBegin("get_next_notification", msg_type, seqid)
-        result.write(oprot)
-        oprot.writeMessageEnd()
-        oprot.trans.flush()
 
 # HELPER FUNCTIONS AND STRUCTURES
 

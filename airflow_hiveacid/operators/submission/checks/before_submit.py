@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow.sdk import conf
-
+from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MetastoreCallError,
@@ -49,11 +48,7 @@ def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
 
 
 def may_ask_metastore() -> bool:
-    """Return whether workers may use the metastore: the option `check_before_submit`.
-
-    Raises:
-        ConfigurationError: the option is neither true nor false.
-    """
+    """Return whether workers may use the metastore: the option `check_before_submit`."""
     option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
     return arguments.truth(option, "option check_before_submit of section [hiveacid]")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.java_program import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,19 +25,8 @@ if TYPE_CHECKING:
 _MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
 
 
-def find_java(environment: Mapping[str, str]) -> str | None:
-    """Return the path of the `java` that `spark-submit` runs in an environment, or None."""
-    home = environment.get("JAVA_HOME")
-    path = environment.get("PATH", os.defpath)
-    return shutil.which(f"{home}/bin/java" if home else "java", path=path)
-
-
 def check_java(binary: str, environment: Mapping[str, str]) -> None:
-    """Raise an error if `spark-submit` cannot find Java.
-
-    Args:
-        binary: the name or path of `spark-submit`.
-        environment: the environment of `spark-submit`.
+    """Raise an error if `spark-submit`, of this name or path, cannot find Java.
 
     Raises:
         ConfigurationError: `spark-submit` cannot find Java, and no script can set JAVA_HOME.
@@ -47,9 +37,9 @@ def check_java(binary: str, environment: Mapping[str, str]) -> None:
     if script is None or _may_set_java_home(Path(script), environment):
         return
     home = environment.get("JAVA_HOME")
-    found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "it is not on PATH"
+    reason = f"JAVA_HOME is {home}, where there is no bin/java" if home else "it is not on PATH"
     raise ConfigurationError(
-        f"{script} cannot run java: {found}. Install Java 17 on each worker, or set JAVA_HOME to"
+        f"{script} cannot run java: {reason}. Install Java 17 on each worker, or set JAVA_HOME to"
         " its directory (environment of the worker, or argument env_vars of the task)"
     )
 

@@ -6,7 +6,7 @@ So this module does not check expressions, files, ledgers, or tables that the jo
 only the driver checks these.
 
 Example:
-    check_tables(client, CompactSpec(target="demo.t", partition="month=1"))
+    check_tables(client, CompactSpec.of_table("demo.t", partition="month=1"))
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, assert_never
 
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
     RebalanceSpec,
@@ -108,15 +103,7 @@ class _TableCheck:
                 # Do not check columns: an earlier try may have written this range before a column
                 # was dropped.
                 check_readable(self._table(job.target))
-            case (
-                CompactSpec()
-                | CleanSpec()
-                | ProveErasureSpec()
-                | RestoreSpec()
-                | RebalanceSpec()
-                | CompactTablesSpec()
-                | CleanTablesSpec()
-            ):
+            case CompactSpec() | CleanSpec() | ProveErasureSpec() | RestoreSpec() | RebalanceSpec():
                 self._check_maintenance(job)
             case ConvertSpec():
                 self._check_conversion(job)
@@ -129,10 +116,10 @@ class _TableCheck:
             if isinstance(spec, MultiInsertSpec):
                 with numbered(number + 1, count):
                     self._readable(spec.tables)
-            for one in each(spec):
+            for statement in each(spec):
                 number += 1
                 with numbered(number, count):
-                    self._check_statement(one)
+                    self._check_statement(statement)
 
     def _check_statement(self, spec: StatementSpec) -> None:
         table, columns = self._table(spec.target), None
@@ -156,26 +143,20 @@ class _TableCheck:
             self._check_truncated(table, spec)
 
     def _check_truncated(self, table: TableInfo, spec: TruncateSpec) -> None:
-        wanted = _comparable(table, spec)
+        values = _comparable(table, spec)
         names = self._client.partition_names(table)
-        if not any(_may_have(name, wanted) for name in names):
+        if not any(_may_have(name, values) for name in names):
             raise partition_missing(table, spec)
 
     def _check_maintenance(
-        self,
-        spec: CompactSpec
-        | CleanSpec
-        | ProveErasureSpec
-        | RestoreSpec
-        | RebalanceSpec
-        | CompactTablesSpec
-        | CleanTablesSpec,
+        self, spec: CompactSpec | CleanSpec | ProveErasureSpec | RestoreSpec | RebalanceSpec
     ) -> None:
-        cleans = isinstance(spec, CleanSpec | CleanTablesSpec | ProveErasureSpec)
+        cleans = isinstance(spec, CleanSpec | ProveErasureSpec)
         check = check_cleanable if cleans else check_insertable
-        if isinstance(spec, CompactTablesSpec | CleanTablesSpec):
-            for name in (one for one in spec.tables if not is_pattern(one)):
-                check(self._table(name))
+        if isinstance(spec, CompactSpec | CleanSpec) and not spec.is_of_table:
+            for name in spec.tables:
+                if not is_pattern(name):
+                    check(self._table(name))
             return
         table = self._table(spec.target)
         check(table)
@@ -207,14 +188,14 @@ class _TableCheck:
         return source_columns(source, self._readable(tables_of(source)))
 
     def _readable(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
-        found = {}
+        tables = {}
         for view, name in names.items():
             ref = TableRef.parse(name)
             if ref not in self._sources_found:
                 self._sources_found[ref] = self._found.get(ref) or self._client.get_source(ref)
-            found[view] = self._sources_found[ref]
-            check_readable(found[view])
-        return found
+            tables[view] = self._sources_found[ref]
+            check_readable(tables[view])
+        return tables
 
     def _table(self, name: str) -> TableInfo:
         ref = TableRef.parse(name)
@@ -235,21 +216,21 @@ def _comparable(table: TableInfo, spec: TruncateSpec) -> dict[int, tuple[str, st
 
     The driver compares values with Spark, which may accept other spellings, such as `01` for 1.
     """
-    wanted = {name.lower(): value for name, value in spec.partition.items()}
+    values = {name.lower(): value for name, value in spec.partition.items()}
     return {
-        at: (column.type, wanted[column.name])
-        for at, column in enumerate(table.partition_columns)
-        if column.name in wanted
+        position: (column.type, values[column.name])
+        for position, column in enumerate(table.partition_columns)
+        if column.name in values
         and column.type in _PLAIN_TYPES
-        and _normal(wanted[column.name], column.type) == wanted[column.name]
+        and _normal(values[column.name], column.type) == values[column.name]
     }
 
 
 def _may_have(name: PartitionName, wanted: Mapping[int, tuple[str, str | None]]) -> bool:
     """Return false only if the partition's values certainly differ from the wanted values."""
     return all(
-        name.values[at] == value or _normal(name.values[at], column_type) == value
-        for at, (column_type, value) in wanted.items()
+        name.values[position] == value or _normal(name.values[position], column_type) == value
+        for position, (column_type, value) in wanted.items()
     )
 
 

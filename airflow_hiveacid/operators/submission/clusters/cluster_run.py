@@ -26,16 +26,14 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.submission.clusters.yarn import ORDER_S
+from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
+from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
-
-START_S: Final = 3600.0
-"""The default limit, in seconds, of the wait for an application's first container."""
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0
@@ -103,7 +101,11 @@ _App = TypeVar("_App", bound=Application)
 
 
 class Cluster(Protocol[_App]):
-    """A client of a cluster; see `yarn.ResourceManager` and `kubernetes.ApiServer`."""
+    """A client of a cluster; see `yarn.ResourceManager` and `kubernetes.ApiServer`.
+
+    A call raises ClusterUnavailableError if the cluster does not answer in time, and
+    ClusterRefusedError if it refuses the call. A call about an unknown application raises neither.
+    """
 
     @property
     def name(self) -> str:
@@ -181,7 +183,7 @@ class Bounds:
     refusal may end when the login is renewed. `poll_s` is the longest pause between two polls.
     """
 
-    start_s: float = START_S
+    start_s: float = START_TIMEOUT_S
     silence_s: float = _SILENCE_S
     refusal_s: float = _REFUSAL_S
     poll_s: float = _POLL_S
@@ -191,9 +193,6 @@ class ClusterRun(Generic[_App]):
     """One of our submissions to YARN or Kubernetes.
 
     Args:
-        manager: the client of the cluster.
-        tag: the application's tag.
-        bounds: the longest waits.
         is_killed: returns true if the task is killed. `ClusterRun` polls this function during every
             pause, because a signal handler cannot wake the pausing thread: the handler would need a
             lock that the thread may hold.
@@ -226,15 +225,11 @@ class ClusterRun(Generic[_App]):
         """Return the ID of an unfinished application of an earlier attempt, found by its tag.
 
         From this call on, killing this task also kills that application.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
         """
         # Set the tag before the query: a kill during the query must also kill that application.
         self._earlier = tag
-        found = self._patiently(lambda: self.manager.find(tag))
-        self._known, self._earlier = found[-1].id if found else None, None
+        applications = self._patiently(lambda: self.manager.find(tag))
+        self._known, self._earlier = applications[-1].id if applications else None, None
         return self._known
 
     def answer_for(self, application_id: str | None, tag: str) -> None:
@@ -257,41 +252,32 @@ class ClusterRun(Generic[_App]):
             InterruptedError: this task was killed, which also kills the application.
         """
         self.answer_for(application_id, tag)
-        found = application_id or self.submitted(tag)
-        if found is None:
+        running_id = application_id or self.submitted(tag)
+        if running_id is None:
             return
-        if (app := self.status(found)) is not None and not app.has_ended:
+        if (app := self.status(running_id)) is not None and not app.has_ended:
             # Do not kill an application that has ended: the user may have no permission to kill it.
-            self._patiently(lambda: self.manager.end(found))
+            self._patiently(lambda: self.manager.end(running_id))
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
-        while (app := self.status(found)) is not None and not app.has_ended:
+        while (app := self.status(running_id)) is not None and not app.has_ended:
             waited_s = self._now() - began
             if waited_s > self._bounds.silence_s:
                 raise ClusterUnavailableError(
                     kind=self.manager.kind,
-                    asked=f"confirmation that {found} has ended, {waited_s:.0f} s after the kill,",
+                    asked=f"confirmation that {running_id} has ended,"
+                    f" {waited_s:.0f} s after the kill,",
                     reason=f"its state is {app.state}",
                 )
             self._pause(next(pauses))
         self._known = self._earlier = None
 
     def status(self, application_id: str) -> _App | None:
-        """Return an application's state, or None if the cluster has forgotten the application.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
-        """
+        """Return an application's state, or None if the cluster has forgotten the application."""
         self._known, self._earlier = application_id, None  # a kill with the ID needs no search
         return self._patiently(lambda: self.manager.report(application_id))
 
     def follow(self, application_id: str) -> _App | None:
-        """Return an application when it has ended, or None if the cluster has forgotten it.
-
-        Raises:
-            ClusterError: see `following`.
-            InterruptedError: the task is killed.
-        """
+        """Return an application when it has ended, or None if the cluster has forgotten it."""
         return self._waited(self.following(application_id))
 
     def following(
@@ -317,20 +303,20 @@ class ClusterRun(Generic[_App]):
         pauses, reporter = _pauses(self._bounds.poll_s), self._reporter()
         began, was_alive = self._now() - waited_s, False
         while True:
-            found = yield from self._asking(lambda: self.manager.report(application_id))
-            if found is not None:
-                self._seen(found)
-                was_alive |= not (found.has_ended or found.is_ending)
-                if was_alive and not found.is_waiting and not self._is_killed():
-                    self._show_log(self.manager, found)
-            if found is None or found.has_ended:
-                return found
-            reporter.report(found)
+            application = yield from self._asking(lambda: self.manager.report(application_id))
+            if application is not None:
+                self._seen(application)
+                was_alive |= not (application.has_ended or application.is_ending)
+                if was_alive and not application.is_waiting and not self._is_killed():
+                    self._show_log(self.manager, application)
+            if application is None or application.has_ended:
+                return application
+            reporter.report(application)
             waited_s = self._now() - began
-            if found.is_waiting and waited_s > self._bounds.start_s:
+            if application.is_waiting and waited_s > self._bounds.start_s:
                 # Kill the application, because it could otherwise start later, and commit.
                 yield from self._asking(lambda: self.manager.end(application_id))
-                raise self.manager.not_started(found, waited_s)
+                raise self.manager.not_started(application, waited_s)
             yield next(pauses)
 
     @contextmanager
@@ -341,13 +327,13 @@ class ClusterRun(Generic[_App]):
         because the Spark provider waits for the output of `spark-submit` without a time limit. If
         the thread has called `stop`, the property `overdue` is the error.
         """
-        done = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(done, stop), daemon=True)
+        is_over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(is_over, stop), daemon=True)
         watch.start()
         try:
             yield
         finally:
-            done.set()
+            is_over.set()
 
     def begin_end(self) -> threading.Thread:
         """Start and return a thread that kills the application, found by its ID or its tag.
@@ -359,26 +345,21 @@ class ClusterRun(Generic[_App]):
         return order
 
     def forget_succeeded(self) -> None:
-        """Delete the application from the cluster if it succeeded; keep it if it failed.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer.
-            ClusterRefusedError: the cluster refused the query or the deletion.
-        """
+        """Delete the application from the cluster if it succeeded; keep it if it failed."""
         if self._known is None:
             return
-        found = self.manager.report(self._known)
-        if found is not None and found.has_succeeded:
+        application = self.manager.report(self._known)
+        if application is not None and application.has_succeeded:
             self.manager.end(self._known)
 
     def _end(self) -> None:
-        known = {self._known} if self._known else set()
+        ids = {self._known} if self._known else set()
         for tag in filter(None, (self._tag, self._earlier)):
             try:
-                known |= {one.id for one in self.manager.find(tag, ORDER_S)}
+                ids |= {application.id for application in self.manager.find(tag, ORDER_S)}
             except Exception as error:  # noqa: BLE001 - edge of a thread; known applications can still be ended
                 log.warning("cannot look for applications with the tag %s: %s", tag, error)
-        self._order_end(sorted(known))
+        self._order_end(sorted(ids))
 
     def _order_end(self, application_ids: list[str]) -> None:
         for application_id in application_ids:
@@ -394,13 +375,13 @@ class ClusterRun(Generic[_App]):
         last: _App | None = None
         while not done.wait(next(pauses)):
             try:
-                found = self.manager.find(self._tag)
+                applications = self.manager.find(self._tag)
             except (ClusterUnavailableError, ClusterRefusedError) as error:
                 # Never kill an application whose state is unknown, because it may have started.
                 log.warning("%s", error)
                 continue
-            if found:
-                last = found[-1]
+            if applications:
+                last = applications[-1]
                 self._seen(last)
                 if not last.is_waiting:
                     return
@@ -439,13 +420,14 @@ class ClusterRun(Generic[_App]):
                     last_refusal = None
                     waited_s, longest_s = heard - began, self._bounds.silence_s
                 if waited_s > longest_s:
-                    asked = f"{error.asked}, for {waited_s:.0f} s"
-                    raise type(error)(kind=error.kind, asked=asked, reason=error.reason) from error
+                    question = f"{error.asked}, for {waited_s:.0f} s"
+                    raise type(error)(
+                        kind=error.kind, asked=question, reason=error.reason
+                    ) from error
                 log.warning("%s", error)
             yield next(pauses)
 
     def _waited(self, steps: Generator[float, None, _Answer]) -> _Answer:
-        """Run `steps` to the end, sleep during its pauses, and return its result."""
         while True:
             try:
                 pause_s = next(steps)
@@ -459,8 +441,8 @@ class ClusterRun(Generic[_App]):
 
     def _pause(self, seconds: float) -> None:
         until = self._now() + seconds
-        while (left := until - self._now()) > 0 and not self._is_killed():
-            self._sleep(min(left, _NAP_S))
+        while (remaining_s := until - self._now()) > 0 and not self._is_killed():
+            self._sleep(min(remaining_s, _NAP_S))
         if self._is_killed():
             raise InterruptedError("the task is killed")
 

@@ -16,7 +16,6 @@ Example:
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -33,6 +32,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.http import (
+    QUESTION_S,
+    certificates,
+    new_session,
+    parsing,
+    read_log,
+)
 from airflow_hiveacid.operators.submission.clusters.log_tail import (
     LAST_LINES,
     LOG_BYTES,
@@ -40,10 +46,10 @@ from airflow_hiveacid.operators.submission.clusters.log_tail import (
     READ_BYTES,
     NewLines,
     StampedPlace,
-    body_of,
     new_stamped,
     whole_lines,
 )
+from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,9 +65,7 @@ EXECUTOR: Final = "executor"
 _ROLE: Final = "spark-role"
 _APPLICATION: Final = "spark-app-selector"
 _CONTAINER: Final = "spark-kubernetes-driver"
-_QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
 _LATE: Final = timedelta(seconds=60)
-_REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
 log = logging.getLogger(__name__)
 
@@ -181,51 +185,42 @@ class ApiServer:
             ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
             ClusterRefusedError: the server refused the query.
         """
-        asked = f"the state of pod {pod_id}"
-        answer = self._ask("GET", _path(pod_id), asked)
+        question = f"the state of pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), question)
         if answer is None:
             return None
-        pod = _read(answer, asked)
+        pod = _read(answer, question)
         if pod.is_lost(datetime.now(UTC)):
             raise ClusterUnavailableError(
-                kind=self.kind, asked=asked, reason="its node does not answer"
+                kind=self.kind, asked=question, reason="its node does not answer"
             )
         return pod
 
-    def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Pod, ...]:
+    def find(self, tag: str, timeout: tuple[float, float] = QUESTION_S) -> tuple[Pod, ...]:
         """Return the unfinished pods with this tag, running pods last.
 
         Raises:
             ClusterUnavailableError: the server gave no answer.
             ClusterRefusedError: the server refused the query.
         """
-        asked = f"the pods with the label {LABEL}={tag}"
-        wanted = {LABEL: tag, _ROLE: self.role}
-        terms = ",".join(f"{name}={value}" for name, value in wanted.items())
+        question = f"the pods with the label {LABEL}={tag}"
+        labels = {LABEL: tag, _ROLE: self.role}
+        terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
-        answer = self._ask("GET", path, asked, timeout=timeout, params={"labelSelector": terms})
-        try:
-            found = [Pod.read(one) for one in (answer or {})["items"]]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ClusterUnavailableError(
-                kind=self.kind, asked=asked, reason="its answer is not a list of pods"
-            ) from error
+        answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
+        with parsing(self.kind, question, "its answer is not a list of pods"):
+            pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
-        ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
+        ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
-    def end(self, pod_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Ask the server to delete a pod; do nothing if the pod is missing or not ours.
-
-        Raises:
-            ClusterUnavailableError: the server did not accept the request.
-            ClusterRefusedError: the server refused the request.
-        """
-        asked = f"the deletion of pod {pod_id}"
-        answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
+    def end(self, pod_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
+        """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
+        question = f"the deletion of pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
         if answer is None:
             return
-        pod = _read(answer, asked)
+        pod = _read(answer, question)
         if LABEL not in pod.labels:
             log.warning(
                 "%s has no label %s: it is not ours, so it is not deleted", pod.display_name, LABEL
@@ -239,28 +234,20 @@ class ApiServer:
             "preconditions": {"uid": pod.uid},
             "propagationPolicy": "Background",
         }
-        self._ask("DELETE", _path(pod_id), asked, timeout=timeout, json=terms)
+        self._ask("DELETE", _path(pod_id), question, timeout=timeout, json=terms)
 
     def page_of(self, pod_id: str) -> str:  # noqa: ARG002 - the protocol's signature
         """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
     def new_lines(self, found: Pod, place: StampedPlace | None) -> NewLines:
-        """Return the driver's lines since an earlier call that returned `place`.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the driver's lines since an earlier call that returned `place`."""
         since = {} if place is None else {"sinceTime": place.since.isoformat()}
         answer = self._log_of(found.id, READ_BYTES, timestamps="true", **since)
         return new_stamped(answer, place, has_ended=found.has_ended)
 
     def last_words(self, found: Pod, *, is_copied: bool) -> Mapping[str, bytes]:
-        """Return the last lines of a driver's log, under an empty name.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the last lines of a driver's log, under an empty name."""
         if is_copied:
             return {}  # a pod has only one log
         return {"": whole_lines(self._log_of(found.id, LOG_BYTES, tailLines=str(LAST_LINES)))}
@@ -287,12 +274,12 @@ class ApiServer:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = _QUESTION_S,
+        timeout: tuple[float, float] = QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
         """Return an object as JSON, or None if the API server reports the object as missing."""
         try:
-            with _session() as session:
+            with new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
         except OSError as error:  # all errors of requests and of unreadable files are OSErrors
             raise ClusterUnavailableError(
@@ -304,7 +291,7 @@ class ApiServer:
             return None
         if not answer.ok or not said:
             words = said.get("message") or beginning_of(answer.text, 200)
-            is_refused = answer.status_code in _REFUSALS
+            is_refused = answer.status_code in REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
             failure = ClusterRefusedError if is_refused else ClusterUnavailableError
@@ -316,15 +303,14 @@ class ApiServer:
     def _log_of(self, pod_id: str, size: int, **terms: str) -> bytes:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
         path, timeout = f"{_path(pod_id)}/log", (LOG_S, LOG_S)
-
-        def read() -> bytes:
-            with _session() as session:
-                return body_of(
-                    self._send(session, "GET", path, timeout=timeout, params=params, stream=True)
-                )
-
         # The login's command has a longer time limit than this call.
-        return bounded(read, timeout_s=LOG_S, name="hiveacid-kubernetes")
+        return read_log(
+            lambda session: self._send(
+                session, "GET", path, timeout=timeout, params=params, stream=True
+            ),
+            timeout_s=LOG_S,
+            name="hiveacid-kubernetes",
+        )
 
     def _send(
         self,
@@ -332,7 +318,7 @@ class ApiServer:
         verb: str,
         path: str,
         *,
-        timeout: tuple[float, float] = _QUESTION_S,
+        timeout: tuple[float, float] = QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
@@ -344,7 +330,7 @@ class ApiServer:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             auth=self.login.user if token is None else None,
             cert=self.login.certificate,
-            verify=_authority(self.login),
+            verify=certificates() if self.login.authority is True else self.login.authority,
             proxies=get_environ_proxies(url),
             timeout=timeout,
             allow_redirects=False,  # only the master's own address may receive the token
@@ -352,19 +338,6 @@ class ApiServer:
         )
         # The time-outs of `requests` limit each read, but not the time for the whole answer.
         return bounded(ask, timeout_s=sum(timeout), name="hiveacid-kubernetes")
-
-
-def _session() -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False  # the logins of ~/.netrc are for different servers
-    return session
-
-
-def _authority(login: KubernetesLogin) -> str | bool:
-    if login.authority is not True:
-        return login.authority
-    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    return bundle or True
 
 
 def _plain(error: OSError) -> str:
@@ -386,12 +359,8 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 
 
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
-    try:
+    with parsing(ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
         return Pod.read(answer)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ClusterUnavailableError(
-            kind=ClusterKind.KUBERNETES, asked=asked, reason="its answer is not a pod"
-        ) from error
 
 
 def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -403,17 +372,17 @@ def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
     own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
     if own:
         yield ": ".join(own)
-    for one in status.get("conditions") or ():
-        if one.get("status") == "False" and one.get("type") == "PodScheduled":
-            yield f"{one.get('reason')}: {one.get('message')}"
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "False" and condition.get("type") == "PodScheduled":
+            yield f"{condition.get('reason')}: {condition.get('message')}"
     for container in _containers(status):
         state = container.get("state") or {}
         for kind in ("waiting", "terminated"):
-            found = state.get(kind)
-            if found and found.get("reason") != "Completed":
-                code = f", exit code {found['exitCode']}" if "exitCode" in found else ""
+            detail = state.get(kind)
+            if detail and detail.get("reason") != "Completed":
+                code = f", exit code {detail['exitCode']}" if "exitCode" in detail else ""
                 words = ": ".join(
-                    str(found[name]) for name in ("reason", "message") if found.get(name)
+                    str(detail[name]) for name in ("reason", "message") if detail.get(name)
                 )
                 yield f"container {container.get('name')}: {words}{code}"
 

@@ -94,17 +94,17 @@ class KubernetesLogin:
 
     def _ask_command(self, command: Mapping[str, Any]) -> None:
         """Run a credential plugin (client.authentication.k8s.io, ExecCredential)."""
-        asked = {
+        request = {
             "kind": "ExecCredential",
             "apiVersion": command.get("apiVersion"),
             "spec": {"interactive": False},
         }
         try:
-            own = {one["name"]: one["value"] for one in command.get("env") or ()}
+            own = {variable["name"]: variable["value"] for variable in command.get("env") or ()}
             # No error shows the command's output, because the output may contain a secret.
             said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names the command
                 [command["command"], *(command.get("args") or ())],
-                env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+                env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(request)},
                 capture_output=True,
                 timeout=_COMMAND_S,
                 check=True,
@@ -167,7 +167,6 @@ def login_of(
 
 
 def _of_account() -> KubernetesLogin | None:
-    """Return the login of the pod's service account, or None if the pod has no service account."""
     token, authority = _ACCOUNT / "token", _ACCOUNT / "ca.crt"
     if not token.exists():
         return None
@@ -179,20 +178,19 @@ def _of_account() -> KubernetesLogin | None:
 def _of_kubeconfig(
     settings: Mapping[str, object], environment: Mapping[str, str]
 ) -> KubernetesLogin | None:
-    """Return the login of the kubeconfig's selected context, or None if there is no kubeconfig."""
-    given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
+    paths = [Path(path) for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
     home = user_path(environment.get("HOME", "~"))
-    files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
+    files = [path for path in paths or [home / ".kube" / "config"] if path.exists()]
     current = settings.get(_CONTEXT)
     try:
-        found, first = _entries(files)
+        entries, first = _entries(files)
         if (current := current or first) is None:
             return None
-        _, context = found["context", str(current)]
+        _, context = entries["context", str(current)]
         login = KubernetesLogin()
-        if (cluster := found.get(("cluster", context.get("cluster", "")))) is not None:
+        if (cluster := entries.get(("cluster", context.get("cluster", "")))) is not None:
             login.authority = _authority(*cluster)
-        if (user := found.get(("user", context.get("user", "")))) is not None:
+        if (user := entries.get(("user", context.get("user", "")))) is not None:
             _read_user(login, *user)
     except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
@@ -212,15 +210,15 @@ def _entries(
     If several files define the same name or a current context, the first file applies, as in
     kubectl.
     """
-    found: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
+    entries: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
     current = None
     for file in files:
         content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         current = current or content.get("current-context")
         for kind in ("context", "cluster", "user"):
-            for one in content.get(f"{kind}s") or ():
-                found.setdefault((kind, one["name"]), (file, one.get(kind) or {}))
-    return found, current
+            for entry in content.get(f"{kind}s") or ():
+                entries.setdefault((kind, entry["name"]), (file, entry.get(kind) or {}))
+    return entries, current
 
 
 def _authority(file: Path, cluster: Mapping[str, Any]) -> str | bool:

@@ -1,4 +1,4 @@
-r"""Parts of a container's log: its end, or the lines since an earlier part.
+r"""Parts of a driver's log: its end, the lines since an earlier part, or one line.
 
 Input is a server's answer, which is read with limits of time and size. Output is bytes without a
 line that is cut, because a cut line may contain a part of a secret, which no filter recognizes.
@@ -23,6 +23,8 @@ from typing import Any, Final
 
 import requests
 
+from airflow_hiveacid.format.printable import printable
+
 LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""
 
@@ -43,6 +45,14 @@ _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\
 _SECOND: Final = timedelta(seconds=1)
 _CHUNK: Final = 64 * 1024
 _UNKNOWN: Final = "the answer has an unknown form"
+_LINE: Final = re.compile(
+    r"(?:\d\d/\d\d/\d\d |\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r" (TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) (.+)",
+    re.DOTALL,
+)
+_METHODS: Final = {"WARN": "warning", "WARNING": "warning"} | dict.fromkeys(
+    ("ERROR", "FATAL", "CRITICAL"), "error"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +94,12 @@ def body_of(answer: requests.Response) -> bytes:
     kind = answer.headers.get("Content-Type", "")
     if not kind.startswith("text/plain"):
         raise OSError(f"the answer is not plain text but {kind[:40]!r}")
-    found = bytearray()
+    body = bytearray()
     for chunk in answer.iter_content(_CHUNK):
-        found += chunk
-        if len(found) >= READ_BYTES:
+        body += chunk
+        if len(body) >= READ_BYTES:
             break
-    return bytes(found[:READ_BYTES])
+    return bytes(body[:READ_BYTES])
 
 
 def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
@@ -102,11 +112,11 @@ def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
         OSError: the answer has an unknown form, or its end is missing.
     """
     header, has_header, rest = answer.partition(_CONTENTS)
-    found = _LENGTH.search(header)
-    if has_header and found is None:
+    length_match = _LENGTH.search(header)
+    if has_header and length_match is None:
         raise OSError(_UNKNOWN)
     # YARN writes no header for an empty file.
-    length = 0 if found is None else int(found[1])
+    length = 0 if length_match is None else int(length_match[1])
     size = min(length, LOG_BYTES)
     # Cut by the length, because the driver may write a line that looks like YARN's footer.
     if f"End of LogType:{name}".encode() not in (rest[size:] if has_header else answer):
@@ -115,21 +125,13 @@ def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
 
 
 def last_contents(answer: bytes, name: str) -> bytes:
-    """Return the whole lines at the end of the log file `name` from YARN's answer.
-
-    Raises:
-        OSError: see `contents_of`.
-    """
+    """Return the whole lines at the end of the log file `name` from YARN's answer."""
     contents, length = contents_of(answer, name)
     return _whole_lines(contents, length - len(contents))[0]
 
 
 def new_contents(answer: bytes, name: str, place: int, *, has_ended: bool) -> NewLines:
-    """Return the lines of the log file `name` after its byte `place`, from YARN's answer.
-
-    Raises:
-        OSError: see `contents_of`.
-    """
+    """Return the lines of the log file `name` after its byte `place`, from YARN's answer."""
     contents, length = contents_of(answer, name)
     begin = length - len(contents)
     place = place if place <= length else 0  # the file has begun again
@@ -166,9 +168,10 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
         return NewLines(text=b"", place=place)
     stamps = [_stamp_of(line) for line in lines]
     is_known = place is not None and lines[place.count - 1 : place.count] == [place.last]
-    known = place.count if place is not None and is_known else 0
+    known_count = place.count if place is not None and is_known else 0
     text = b"".join(
-        line[end:] + b"\n" for line, (_, end) in zip(lines[known:], stamps[known:], strict=True)
+        line[end:] + b"\n"
+        for line, (_, end) in zip(lines[known_count:], stamps[known_count:], strict=True)
     )
     shown = text[-LOG_BYTES:]
     shown, left_out = _whole_lines(shown, len(text) - len(shown))
@@ -205,7 +208,34 @@ def _whole_lines(text: bytes, left_out: int) -> tuple[bytes, int]:
 
 def _stamp_of(line: bytes) -> tuple[datetime, int]:
     """Return the second in the time stamp of a line, and the stamp's length."""
-    found = _STAMP.match(line)
-    if found is None:
+    stamp = _STAMP.match(line)
+    if stamp is None:
         raise OSError(_UNKNOWN)
-    return datetime.fromisoformat(f"{found[1].decode()}{found[2].decode()}"), found.end()
+    return datetime.fromisoformat(f"{stamp[1].decode()}{stamp[2].decode()}"), stamp.end()
+
+
+def leveled(line: str) -> tuple[str, str]:
+    """Return the name of a logger's method for a line's level, and the line without time and level.
+
+    A line without them has the level INFO. Lines below INFO have it, too: a user who asked Spark
+    for them wants to see them.
+
+    Example:
+        >>> leveled("19:05:41 ERROR merge failed: see the error")
+        ('error', 'merge failed: see the error')
+        >>> leveled("26/11/27 19:05:41 WARN NativeCodeLoader: no library")
+        ('warning', 'NativeCodeLoader: no library')
+        >>> leveled("a line of a user's program")
+        ('info', "a line of a user's program")
+    """
+    match = _LINE.fullmatch(line)
+    return ("info", line) if match is None else (_METHODS.get(match[1], "info"), match[2])
+
+
+def log_line(log: Any, line: str) -> None:  # noqa: ANN401 - of `logging` or of Airflow
+    """Log a line of a driver at its level, with names of other clients escaped.
+
+    Airflow's log adds time and level to each line, and filters lines by their level.
+    """
+    method, text = leveled(line)
+    getattr(log, method)("%s", printable(text, keep="\t"))

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.metastore.auth.kerberos import Context
+    from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 
 REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 """HTTP codes of a refused client; answers with these codes need no proof of the server's identity.
@@ -54,7 +54,6 @@ class Negotiate(AuthBase):
         client: the principal in `keytab`, or None for the owner of the tickets.
         keytab: a file with the key for new tickets. Without a keytab, tickets are read from
             `cache`, or from the default cache if `cache` is None.
-        cache: the ticket cache.
         realm: the servers' realm, or None for the default realm of krb5.conf.
         make_context: a function that creates a security context with a service; tests replace it.
     """
@@ -81,12 +80,7 @@ class Negotiate(AuthBase):
         return request
 
     def _answer(self, response: requests.Response, **how: Any) -> requests.Response:  # noqa: ANN401
-        """Repeat the request with a ticket if the server requests one; return the last response.
-
-        Raises:
-            OSError: there is no ticket, or the server accepted the ticket but did not prove its
-                identity.
-        """
+        """Repeat the request with a ticket if the server requests one; return the last response."""
         if response.status_code != requests.codes.unauthorized or _said(response) is None:
             return response
         service = service_of(response.url, self._realm)
@@ -145,8 +139,8 @@ def service_of(url: str, realm: str | None) -> str:
 
 def _said(response: requests.Response) -> str | None:
     """Return the data of the server's Negotiate header (may be empty), or None if it is missing."""
-    found = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
-    return None if found is None else (found[1] or "")
+    challenge = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
+    return None if challenge is None else (challenge[1] or "")
 
 
 def _check(answer: requests.Response, context: Context, service: str) -> None:

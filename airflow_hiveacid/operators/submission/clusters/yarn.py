@@ -20,7 +20,6 @@ import getpass
 import os
 import re
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -35,19 +34,26 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.http import (
+    QUESTION_S,
+    certificates,
+    new_session,
+    parsing,
+    read_log,
+)
 from airflow_hiveacid.operators.submission.clusters.log_tail import (
     LOG_BYTES,
     LOG_S,
     LOGIN_IN_URL,
     NewLines,
-    body_of,
     last_contents,
     new_contents,
 )
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from requests.auth import AuthBase
 
@@ -56,11 +62,6 @@ _UNDEFINED: Final = "UNDEFINED"
 _WAITING: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 _ENDED: Final = ("FINISHED", "FAILED", "KILLED")
 _ALIVE: Final = (*_WAITING, "RUNNING")
-
-_QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
-# Airflow ends a killed task five seconds after the signal.
-ORDER_S: Final = (1.0, 1.0)
-"""Connect and read time-outs of an urgent request to kill an application."""
 
 _SHORTEST_S: Final = 0.1
 
@@ -157,49 +158,35 @@ class ResourceManager:
     user: str | None = None
 
     def report(self, application_id: str) -> YarnApplication | None:
-        """Return an application's state, or None if YARN does not know the application.
-
-        Raises:
-            ClusterUnavailableError: no resource manager gave an answer.
-            ClusterRefusedError: a resource manager refused the query.
-        """
-        asked = f"the state of {application_id}"
-        answer = self._ask("GET", f"apps/{application_id}", asked)
+        """Return an application's state, or None if YARN does not know the application."""
+        question = f"the state of {application_id}"
+        answer = self._ask("GET", f"apps/{application_id}", question)
         if answer.status_code == requests.codes.not_found:
             return None
-        with _of_form(answer, asked):
+        with _parsing(answer, question):
             return YarnApplication.read(answer.json()["app"])
 
     def find(
-        self, tag: str, timeout: tuple[float, float] = _QUESTION_S
+        self, tag: str, timeout: tuple[float, float] = QUESTION_S
     ) -> tuple[YarnApplication, ...]:
         """Return the unfinished applications with this tag.
 
         In older releases (RMWebAppFilter), a standby redirects without the query parameters, and
         the active resource manager returns all applications. So this method checks the tag of each
         application in the answer.
-
-        Raises:
-            ClusterUnavailableError: no resource manager gave an answer.
-            ClusterRefusedError: a resource manager refused the query.
         """
-        asked = f"the applications with the tag {tag}"
+        question = f"the applications with the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
-        answer = self._ask("GET", path, asked, timeout=timeout)
-        with _of_form(answer, asked):
-            found = (answer.json()["apps"] or {}).get("app") or ()
+        answer = self._ask("GET", path, question, timeout=timeout)
+        with _parsing(answer, question):
+            entries = (answer.json()["apps"] or {}).get("app") or ()
             # If there is only one application, some releases do not return a list.
-            listed = [found] if isinstance(found, dict) else found
-            tagged = [one for one in listed if tag in _tags(one)]
+            listed = [entries] if isinstance(entries, dict) else entries
+            tagged = [entry for entry in listed if tag in _tags(entry)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
-    def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Ask YARN to kill an application; do nothing if it has ended or is unknown.
-
-        Raises:
-            ClusterUnavailableError: no resource manager accepted the request.
-            ClusterRefusedError: a resource manager refused the request.
-        """
+    def end(self, application_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
+        """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
             f"apps/{application_id}/state",
@@ -213,11 +200,7 @@ class ResourceManager:
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
     def new_lines(self, found: YarnApplication, place: Any) -> NewLines:  # noqa: ANN401 - from `NewLines`
-        """Return the lines of the driver's Python since an earlier call that returned `place`.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the lines of the driver's Python since an earlier call that returned `place`."""
         answer = self._log_file(_log_folder(found), _OUTPUT, LOG_S)
         return new_contents(answer, _OUTPUT, place or 0, has_ended=found.has_ended)
 
@@ -226,9 +209,6 @@ class ResourceManager:
 
         The driver's node returns plain text (`NMWebServices.getLogs`). If the node has handed its
         logs to a log server (`yarn.log.server.web-service.url`), it redirects to that server.
-
-        Raises:
-            OSError: the log cannot be read.
         """
         folder, until, texts = _log_folder(found), time.monotonic() + LOG_S, {}
         if not is_copied:
@@ -264,7 +244,7 @@ class ResourceManager:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = _QUESTION_S,
+        timeout: tuple[float, float] = QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
@@ -294,14 +274,10 @@ class ResourceManager:
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
     def _log_file(self, folder: str, name: str, timeout_s: float) -> bytes:
-        """Return the node's answer with the end of one log file of a container.
-
-        Raises:
-            OSError: the file cannot be read in time.
-        """
+        """Return the node's answer with the end of one log file of a container."""
         url = f"{folder}/{name}"
         auth = self._login_for(url)
-        more = {
+        request = {
             "auth": auth,
             "params": {"size": str(-LOG_BYTES), **self._named(auth)},
             "timeout": (timeout_s, timeout_s),
@@ -309,12 +285,11 @@ class ResourceManager:
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
             **_way(url),
         }
-
-        def read() -> bytes:
-            with _session() as session:
-                return body_of(session.get(url, stream=True, **more))
-
-        return bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
+        return read_log(
+            lambda session: session.get(url, stream=True, **request),
+            timeout_s=timeout_s,
+            name="hiveacid-yarn",
+        )
 
     def _login_for(self, url: str) -> AuthBase | None:
         """Return the login for a node's URL, or None if the node must not receive our login.
@@ -326,8 +301,8 @@ class ResourceManager:
         auth = self.auth or Negotiate()
         if isinstance(auth, Negotiate):
             return auth
-        with _session() as session:
-            is_own = any(not session.should_strip_auth(one, url) for one in self.addresses)
+        with new_session() as session:
+            is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
         return auth if is_own else None
 
     def _named(self, auth: AuthBase | None) -> dict[str, str | None]:
@@ -349,9 +324,6 @@ def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str
     """Return the resource managers' addresses, from the connection or else from yarn-site.xml.
 
     The result is empty if neither the connection nor yarn-site.xml has an address.
-
-    Raises:
-        ConfigurationError: Hadoop's settings files cannot be read.
     """
     if given and given.strip():
         return (_url(given.strip(), "http"),)
@@ -359,17 +331,12 @@ def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str
 
 
 def realm_of(environment: Mapping[str, str]) -> str | None:
-    """Return the Kerberos realm of the resource managers, or None if it is not configured.
-
-    Raises:
-        ConfigurationError: Hadoop's settings files cannot be read.
-    """
+    """Return the Kerberos realm of the resource managers, or None if it is not configured."""
     principal = _site(environment).get(f"{_PREFIX}principal", "")
     return principal.partition("@")[2] or None
 
 
 def _log_folder(found: YarnApplication) -> str:
-    """Return the URL of the driver's log files on its node."""
     page = _LOG_PAGE.match(found.log_url)
     if page is None:
         raise OSError("the resource manager reports no node with the log")
@@ -389,7 +356,7 @@ def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the addresses of the resource managers in the settings of a yarn-site.xml."""
     scheme = "https" if settings.get("yarn.http.policy") == "HTTPS_ONLY" else "http"
     names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")
-    found = []
+    addresses = []
     for name in names:
         suffix = f".{name.strip()}" if name.strip() else ""
         address = settings.get(f"{_PREFIX}{_KEYS[scheme]}{suffix}")
@@ -397,8 +364,8 @@ def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
         if address is None and host is not None:
             address = f"{host}:{_PORTS[scheme]}"
         if address is not None:
-            found.append(_url(_filled(address, settings), scheme))
-    return tuple(found)
+            addresses.append(_url(_filled(address, settings), scheme))
+    return tuple(addresses)
 
 
 def _filled(text: str, settings: Mapping[str, str]) -> str:
@@ -418,21 +385,9 @@ def _user() -> str | None:
         return None
 
 
-def _session() -> requests.Session:
-    """Return a session without ~/.netrc.
-
-    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
-    receive a login of ~/.netrc.
-    """
-    session = requests.Session()
-    session.trust_env = False
-    return session
-
-
 def _way(url: str) -> dict[str, Any]:
     """Return the environment's proxies and certificates for a URL, as arguments of `requests`."""
-    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    return {"proxies": get_environ_proxies(url), "verify": bundle or True}
+    return {"proxies": get_environ_proxies(url), "verify": certificates()}
 
 
 def _send(
@@ -442,14 +397,8 @@ def _send(
     timeout: tuple[float, float],
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
-    """Send one request with the environment's proxies and certificates.
-
-    Raises:
-        OSError: the request failed, or the whole answer took longer than the sum of the time-outs.
-    """
-
     def request() -> requests.Response:
-        with _session() as session:
+        with new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
@@ -475,18 +424,6 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
     return str(app.get("applicationTags") or "").split(",")
 
 
-@contextmanager
-def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
-    """Raise ClusterUnavailableError if the code in the `with` block cannot parse the answer.
-
-    Raises:
-        ClusterUnavailableError: the answer has an unknown form.
-    """
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ClusterUnavailableError(
-            kind=ClusterKind.YARN,
-            asked=asked,
-            reason=f"its answer {beginning_of(answer.text, 200)!r} has an unknown form",
-        ) from error
+def _parsing(answer: requests.Response, asked: str) -> AbstractContextManager[None]:
+    problem = f"its answer {beginning_of(answer.text, 200)!r} has an unknown form"
+    return parsing(ClusterKind.YARN, asked, problem)

@@ -1,11 +1,8 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
-The module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
-SQL. The output is the resolved form of each expression. This form consists of the expression's
-type, the frame's columns that it uses, whether it is deterministic, and a column object. The column
-object refers to columns by ID, not by name. So the object is valid in every frame that is built on
-the same columns. If such a frame adds columns, a `*` or a name in the expression never refers to
-them.
+The resolved form of an expression is its type, the frame's columns that it uses, whether it is
+deterministic, and a column object. This object refers to columns by ID, not by name. So it is valid
+in every frame that is built on the same columns, and no added column changes its meaning.
 """
 
 from __future__ import annotations
@@ -188,22 +185,14 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
 
 
 def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
-    """Return the parts of a condition that are joined by AND, in order.
-
-    Raises:
-        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
-    """
+    """Return the parts of a condition that are joined by AND, in order."""
     output = _Output.of(frame)
     ((whole, type_),) = _found(frame, [condition], moment)
     return _resolved(output, [(part, type_) for part in _parts(whole)])
 
 
 def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
-    """Split a condition at each AND, and yield the parts that compare a column with constants.
-
-    Raises:
-        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
-    """
+    """Split a condition at each AND, and yield the parts that compare a column with constants."""
     jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
     output = _Output.of(frame)
@@ -239,15 +228,7 @@ def over_values(
 ) -> Column:
     """Return an expression with new values in place of a frame's columns.
 
-    Args:
-        frame: the frame whose columns the expression may use.
-        text: the expression, in Spark SQL.
-        moment: the statement's time.
-        values: the new values, by the column's position. Every column that the expression uses
-            needs a value.
-
-    Raises:
-        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    `values` contains a new value, by position, for every column that the expression uses.
     """
     output = _Output.of(frame)
     ((expression, _),) = _found(frame, [text], moment)
@@ -384,12 +365,8 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
 
     Spark ignores the rebalance hint without adaptive execution. Then this function repartitions the
     rows into `tasks` tasks. If `tasks` is None, the function does not change the partitioning.
-
-    Args:
-        frame: the rows.
-        column: the column by which rows are rebalanced.
-        tasks: the number of tasks; by default Spark's number of shuffle partitions. Spark may merge
-            small tasks and split large tasks.
+    `tasks` is by default Spark's number of shuffle partitions. Spark may merge small tasks and
+    split large tasks.
     """
     is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
     if tasks is not None and not is_heard:
@@ -417,11 +394,6 @@ class _Output:
         return cls(sequence(_analysed(frame).output()), jvm)
 
     def used_by(self, expression: JavaObject) -> frozenset[int]:
-        """Return the positions of the columns that an expression uses.
-
-        Raises:
-            NotOfOneRowError: the expression uses a column that is not in the frame.
-        """
         uses = _each(expression.references().toSeq())
         positions = frozenset(int(self.columns.indexOf(use.exprId())) for use in uses)
         if min(positions, default=0) < 0:

@@ -1,4 +1,4 @@
-"""Registration of SQL functions that Hive's own classes implement (`plan.hive_functions`).
+"""Registration of SQL functions of Hive's own classes (`plan.statements.hive_functions`).
 
 Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
 Spark catalog registers the functions. This catalog shares the session's function registry. The

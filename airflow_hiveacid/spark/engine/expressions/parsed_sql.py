@@ -1,10 +1,9 @@
 """Syntax trees of users' SQL, checked, and with each parameter replaced by its value.
 
-The input is a string of Spark SQL; the output is the tree of Spark's parser. The module replaces
-each `:name` in the tree with a literal of the value's type. The module never inserts a value into
-the string. The module refuses SQL that calls Java, reads files of the driver or changes data. The
-check examines the tree, not the string (docs/decisions/values.md). Spark's variables, such as
-`${env:HOME}`, are not substituted.
+Each `:name` in the tree of Spark's parser becomes a literal of the value's type; no value is
+inserted into the string. SQL that calls Java, reads files of the driver or changes data is refused,
+by its tree (docs/decisions/values.md). Spark's variables, such as `${env:HOME}`, are not
+substituted.
 """
 
 from __future__ import annotations
@@ -300,13 +299,11 @@ class _Binder:
 
     @classmethod
     def of(cls, spark: SparkSession, jvm: JavaNames, terms: TextTerms) -> _Binder:
-        """Return a binder for SQL with the parameters in `terms`."""
         catalyst = jvm.org.apache.spark.sql.catalyst
         patterns = catalyst.trees.TreePattern
         return cls(spark, jvm, terms, catalyst, patterns.PARAMETER(), patterns.PLAN_EXPRESSION())
 
     def expression(self, text: str, parsed: JavaObject) -> JavaObject:
-        """Check an expression, and bind its parameters."""
         if OPENING in text and parsed.containsPattern(self.queries):
             plan = self._substituted(self._as_plan(parsed))
             parsed = plan.condition()
@@ -319,7 +316,6 @@ class _Binder:
         return self._with_numbers_and_values(text, self._as_plan(parsed)).condition()
 
     def query(self, text: str, parsed: JavaObject) -> JavaObject:
-        """Check a query, and bind its parameters."""
         plan = self._substituted(parsed)
         if not self.terms.allows_unsafe:
             self._check_queries(plan)
@@ -389,11 +385,7 @@ class _Binder:
                     raise RefusedTextError(f"it contains more than a query ({kind})")
 
     def _check_calls(self, plan: JavaObject) -> None:
-        """Refuse calls that read files during Spark's analysis, or that compute a function's name.
-
-        Raises:
-            RefusedTextError: the plan contains such a call.
-        """
+        """Refuse calls that read files during Spark's analysis, or compute a function's name."""
         patterns = self.catalyst.trees.TreePattern
         for kind in (patterns.UNRESOLVED_FUNCTION(), patterns.UNRESOLVED_IDENTIFIER()):
             for expression in self._holding(plan, kind):

@@ -15,7 +15,7 @@ from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format.state.change_range import ChangeType
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
+from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -1,11 +1,9 @@
 """The files and stripes from which a range of changes is read.
 
-The input is stretches. A stretch is a segment of a partition's history; together, the stretches
-form the range. The output is a frame of changes. A row contains its file number and row ID, its
-data columns, whether it was inserted or removed, and the write ID of that change. If a file has no
-inserts in the range, only stripes that may contain a removed row are read. The file's footer shows
-which stripes may contain a removed row. The footers of all delete files are read, because a delete
-event of any age may delete a row of the range.
+A stretch is a segment of a partition's history; together, the stretches form the range. If a file
+has no inserts in the range, only stripes that may contain a removed row are read; the footer shows
+which. The footers of all delete files are read, because a delete event of any age may delete a row
+of the range.
 """
 
 from __future__ import annotations
@@ -24,25 +22,22 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES, work_of_file
-from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.feed.scan import (
+from airflow_hiveacid.reading.arrow_scan import TargetFile, deletes_of, read_together
+from airflow_hiveacid.reading.change_scan import (
     IS_BORN,
     VERSION,
     ChangePiece,
     scan_changes,
     work_of_changes,
 )
-from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile, deletes_of, read_together
-from airflow_hiveacid.spark.reading.files.file_numbers import (
-    FILE_BITS,
-    NUMBER,
-    file_number,
-    looked_up,
-)
+from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, file_number
+from airflow_hiveacid.reading.orc_fit import doubts_about
+from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.reading.table_view import numbered_files
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.orc_fit import doubts_about
 from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
@@ -94,9 +89,6 @@ class ChangedFiles:
         """Return the changes: `position`, the wanted data columns, `IS_BORN` and `VERSION`.
 
         Columns that are not read for removed rows are NULL.
-
-        Raises:
-            HiveAcidError: a footer cannot be read.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         make = functools.partial(
@@ -186,7 +178,6 @@ class ChangedFiles:
 
     @functools.cached_property
     def _files(self) -> tuple[tuple[TargetFile, ChangeFile], ...]:
-        """All files that are read for the range."""
         files: list[tuple[TargetFile, ChangeFile]] = []
         for index, ((_, segment), buckets) in enumerate(
             zip(self.stretches, self._buckets(), strict=True)
@@ -242,11 +233,7 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     is_net: bool,
     position: str,
 ) -> Changes:
-    """Return changes of an insert-only table: rows of directories that were added or replaced.
-
-    Raises:
-        HiveAcidError: see `PlainRows`.
-    """
+    """Return changes of an insert-only table: rows of directories that were added or replaced."""
     born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
     dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
     frames = [
@@ -292,16 +279,12 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
     wanted: Sequence[str],
     position: str,
 ) -> DataFrame:
-    plain_rows = PlainRows(
-        spark=spark,
-        table=table,
-        partitions=[info for info, _ in stretches],
-        states=[segment.state for _, segment in stretches],
-        ranges={},
-    )
+    partitions = [info for info, _ in stretches]
+    files = numbered_files(table, partitions, [segment.state for _, segment in stretches])
+    plain_rows = PlainRows(spark=spark, table=table, partitions=partitions, files=files, ranges={})
     versions = [
         str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
-        for number, file in plain_rows.files
+        for number, file in files
     ]
     return plain_rows.rows(wanted, position).withColumns(
         {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, position)}
@@ -320,6 +303,5 @@ def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId |
 
 
 def _looked_up(versions: Sequence[str], position: str) -> SparkColumn:
-    number = F.col(f"`{position}`.{NUMBER}")
-    file = number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+    file = file_of(F.col(f"`{position}`.{NUMBER}"))
     return looked_up(versions, LongType(), file) if versions else F.lit(None).cast("bigint")

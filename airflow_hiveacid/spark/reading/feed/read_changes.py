@@ -31,15 +31,16 @@ from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION
+from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.events import IDENTITY
 from airflow_hiveacid.spark.reading.feed.columns import (
     CHANGE_COLUMNS,
     CHANGE_TYPE,
@@ -53,10 +54,9 @@ from airflow_hiveacid.spark.reading.feed.columns import (
     without_old_values,
 )
 from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
-from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import between
 
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from airflow_hiveacid.spark.reading.feed.files import Changes
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.versions.write_range import Version, WriteRange
 
@@ -181,11 +181,7 @@ def writes_between(
 
 
 def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
-    """Return the requested changes; see `read_changes`.
-
-    Raises:
-        HiveAcidError: see `read_changes`.
-    """
+    """Return the requested changes; see `read_changes`."""
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark, wanted.terms)
@@ -220,11 +216,6 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 def _touched(
     spark: SparkSession, client: MetastorePort, query: ChangeQuery, moment: Moment
 ) -> Touched:
-    """Return the partitions in which changes are requested.
-
-    Raises:
-        ChangesGoneError: one of these partitions was dropped.
-    """
     if not query.table.is_partitioned:
         return Touched()
     names = client.partition_names(query.table)
@@ -243,10 +234,6 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     The version of each insert is the write that inserted the row.
 
     Columns and their order are as in `changes_of`; keys are not used.
-
-    Raises:
-        VersionGoneError: the remaining files do not contain all rows of that version.
-        HiveAcidError: see `read_changes`.
     """
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
@@ -260,7 +247,11 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     position = free_name("position", table.column_names, CHANGE_COLUMNS)
     rows = target.live_rows(names, position)
     stored = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
-    born = F.col(f"{quoted(position)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
+    born = (
+        F.col(f"{quoted(position)}.{IDENTITY_COLUMNS[0]}")
+        if IDENTITY_COLUMNS[0] in stored
+        else F.lit(None)
+    )
     rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
     whole = _with_change_columns(target, wanted, target.partitions, rows, names, position)
     if wanted.where is not None:
@@ -281,11 +272,9 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
 def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
-    Entries that the caller already has are left out.
-
-    Raises:
-        ChangesGoneError: the changes of at least one partition cannot be read. The error's `oldest`
-            is the first version after which the changes of all partitions can be read.
+    Entries that the caller already has are left out. If the changes of a partition cannot be read,
+    the `oldest` of the error is the first version after which the changes of all partitions can be
+    read.
     """
     refused: list[ChangesGoneError] = []
 
@@ -358,7 +347,7 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
         (F.col(f"{quoted(position)}.{name}") if name in position_fields else F.lit(None))
         .cast(type_)
         .alias(own)
-        for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
+        for name, type_, own in zip(IDENTITY_COLUMNS, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
     ]
     return rows.select(
         *values,
@@ -380,11 +369,6 @@ def _where(
 
 
 def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
-    """Return the columns that a condition uses.
-
-    Raises:
-        UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not boolean.
-    """
     (expression,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
     checked_condition(table, where, expression)
     return [table.column_names[i] for i in expression.uses]
@@ -393,11 +377,7 @@ def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> 
 def keys_of(
     snapshot: ReadSnapshot, table: TableInfo, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the given keys; for None, the columns of the table's primary key, if it has one.
-
-    Raises:
-        UnknownColumnError: the table has no such column.
-    """
+    """Return the given keys; for None, the columns of the table's primary key, if it has one."""
     return known_columns(table, snapshot.client.primary_key(table.ref) if keys is None else keys)
 
 

@@ -1,9 +1,8 @@
 """The ranges of values that a condition allows for the columns of a table.
 
-The input is a condition over one table; the output is ranges. A row meets the condition only if it
-meets each part that is joined with AND. A part that compares a column with a constant gives a
-bound. Spark recognises these comparisons as filters for data sources, so this module does not parse
-the condition.
+A row meets a condition only if it meets each part that is joined with AND. A part that compares a
+column with a constant gives a bound. Spark recognises these comparisons as filters for data
+sources, so nothing is parsed here.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import comparisons
-from airflow_hiveacid.spark.reading.files.key_ranges import RANGED, KeyRange
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 if TYPE_CHECKING:
@@ -32,12 +31,7 @@ def bounds(
 ) -> Mapping[str, KeyRange]:
     """Return the ranges that the condition allows, by column, for the types in `RANGED`.
 
-    Args:
-        table: the table.
-        rows: any frame of the table's columns, in their order, under the alias that the condition
-            uses.
-        condition: a checked condition in Spark SQL.
-        moment: the statement's time.
+    `rows` is any frame of the table's columns, in their order, under the condition's alias.
     """
     ranges: dict[str, KeyRange] = {}
     for comparison in comparisons(rows, condition, moment):

@@ -1,18 +1,16 @@
 """A frame over given files with Spark's vectorised reader, with a number for each file.
 
-`spark.read.orc(paths)` would request the status of every path from the store again. For more than
-32 paths, `spark.read.orc` would also start a Spark job. Each row would contain only its file's
-path, as a string. The driver's own listing already contains all files with their lengths. So this
-module passes the files to Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use
-a file's modification time, but provides it as metadata of each row. So this module sets the
-modification time to the file's number, and each row contains the number.
-
-Input and output are plain values and frames; no Java class of our own is needed.
+`spark.read.orc(paths)` would request the status of every path again, would start a Spark job for
+more than 32 paths, and each row would contain only its file's path. But the driver's own listing
+has all files with their lengths. So Spark's `InMemoryFileIndex` gets them as its cache of listings.
+Spark provides a file's modification time as metadata of each row, and does not use it otherwise. So
+this time is set to the file's number.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -23,13 +21,22 @@ from pyspark.sql.types import StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
+from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.engine.java_names import jvm_of
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
+from airflow_hiveacid.spark.engine.session import runs_in_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from py4j.java_gateway import JavaObject
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.reading.request import KeyRange
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.plain.files import PlainFile
+
+log = logging.getLogger("hiveacid")
 
 _BLOCK_BYTES: Final = 128 << 20
 # The cache is large enough; Spark would repeat a listing that does not fit into it.
@@ -54,6 +61,47 @@ class NumberedFile:
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """The files of a table that a reader reads, in some partitions.
+
+    Rows outside `ranges` may be omitted.
+    """
+
+    spark: SparkSession
+    table: TableInfo
+    partitions: Sequence[PartitionInfo]
+    ranges: Mapping[str, KeyRange]
+
+    def request(self, wanted: Collection[str]) -> ReadRequest:
+        """Return the request to read the wanted data columns, with the ranges."""
+        return ReadRequest(
+            table_columns=self.table.columns,
+            columns=tuple(c for c in self.table.columns if c.name in wanted),
+            ranges=self.ranges,
+            in_utc=runs_in_utc(self.spark),
+        )
+
+    def numbered(self, file: AcidFile | PlainFile, number: int) -> NumberedFile:
+        """Return a file for Spark's reader."""
+        root = (file.root or self.partitions[partition_at(number)].location).rstrip("/")
+        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
+
+    def log_reasons(self, count: int, total: int, reasons: Mapping[str, str]) -> None:
+        """Log in one line how many files Python reads; it reads several times more slowly.
+
+        `reasons` maps each reason to an example.
+        """
+        if count:
+            log.info(
+                "read in Python: table=%s files=%d of %d, because %s",
+                self.table.ref,
+                count,
+                total,
+                "; ".join(f"{why} ({where or 'for one'})" for why, where in reasons.items()),
+            )
+
+
 def rows_of_files(
     spark: SparkSession,
     files: Sequence[NumberedFile],
@@ -63,12 +111,7 @@ def rows_of_files(
 ) -> DataFrame:
     """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
 
-    Args:
-        spark: the session.
-        files: at least one file; no file is opened before the frame is computed.
-        schema: the columns to read.
-        options: the options of Spark's source for the format.
-        format_: the format of all files.
+    There is at least one file; no file is opened before the frame is computed.
     """
     jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql

@@ -1,22 +1,20 @@
-"""Ranges of a MERGE's keys, so that readers skip files and stripes outside the ranges.
+"""Ranges of a MERGE's keys in its source, so that readers skip files and stripes outside of them.
 
-The input is the source of a MERGE and its keys. The output is the least and the greatest value of
-each key, if files have comparable values. Ranges only make reading faster. The join does not depend
-on the ranges. A key has no range if Python cannot represent a bound exactly, such as a year beyond
-9999 or a string that is not UTF-8.
+Ranges only make reading faster; the join does not depend on them. A key has no range if Python
+cannot represent a bound exactly, such as a year beyond 9999 or a string that is not UTF-8.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.values.calendars import EPOCH
 
@@ -29,21 +27,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column
 
-RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-"""Types for which all engines agree on the least and the greatest value of a file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRange:
-    """The least and the greatest value of a range, both inclusive; None means no bound.
-
-    `is_empty` is True if no value is wanted. NULL is in no range.
-    """
-
-    low: object = None
-    high: object = None
-    is_empty: bool = False
-
 
 def key_ranges(
     source: DataFrame,
@@ -53,14 +36,8 @@ def key_ranges(
 ) -> tuple[dict[str, KeyRange], list[Any]]:
     """Compute the ranges of keys with `RANGED` types, in one aggregation of the cached source.
 
-    Args:
-        source: the source's rows.
-        keys: the columns on which source and target are joined.
-        columns: the target's data columns.
-        beside: additional aggregates over all rows, computed in the same query.
-
-    Returns:
-        The ranges by key, and the values of the additional aggregates.
+    `beside` are additional aggregates over all rows, computed in the same query. The result is the
+    ranges by key, and the values of these aggregates.
     """
     types = {c.name: parse_type(c.type) for c in columns}
     source_types = {f.name.lower(): f.dataType for f in source.schema}
@@ -106,12 +83,7 @@ def _carried(kind: str, end: SparkColumn) -> SparkColumn:
 
 
 def _plain(kind: str, value: object) -> object:
-    """Convert a bound from the result of `_carried` to a Python value.
-
-    Raises:
-        OverflowError: the date is outside Python's range.
-        UnicodeDecodeError: the string is not UTF-8.
-    """
+    """Convert a bound from the result of `_carried` to a Python value."""
     match kind, value:
         case "date", int(days):
             return EPOCH + dt.timedelta(days=days)

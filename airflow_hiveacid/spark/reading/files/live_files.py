@@ -1,26 +1,20 @@
 """A frame of the live rows in a table's data files, read by Spark's reader or by our reader.
 
 Spark's ORC reader reads only those files for which its result is correct (`orc_fit`, `orc_frame`).
-Our reader reads the other files (`arrow_scan`). One log line gives the reasons for using our
-reader. The input is data files with their delete files; the output is frames of `POSITION_FIELDS`
-and data columns.
+Our reader reads the other files (`arrow_scan`), and one log line gives the reasons.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
-from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.arrow_scan import (
+from airflow_hiveacid.reading.arrow_scan import (
     ScanPiece,
     TargetFile,
     deletes_of,
@@ -28,9 +22,15 @@ from airflow_hiveacid.spark.reading.files.arrow_scan import (
     scan_piece,
     work_of_scan,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import file_number
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked, Doubts, delete_files, judged
+from airflow_hiveacid.reading.helper_columns import file_number
+from airflow_hiveacid.reading.orc_fit import (
+    Doubts,
+    delete_files,
+    judged,
+)
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.files.file_relation import TableFiles
 from airflow_hiveacid.spark.reading.files.orc_frame import (
     POSITION_FIELDS,
     DeleteEvents,
@@ -39,31 +39,22 @@ from airflow_hiveacid.spark.reading.files.orc_frame import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-
-log = logging.getLogger("hiveacid")
+    from airflow_hiveacid.reading.request import ReadRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFiles:
+class LiveFiles(TableFiles):
     """The data files of a full-ACID table that a reader reads.
 
-    A file's `partition` is the position of its partition in `partitions` and `doubts`. Rows outside
-    `ranges` may be omitted.
+    A file's `partition` is the position of its partition in `partitions` and `doubts`.
     """
 
-    spark: SparkSession
-    table: TableInfo
-    partitions: Sequence[PartitionInfo]
     files: Sequence[TargetFile]
     doubts: Sequence[Doubts]
     write_ids: ValidWriteIdList
-    ranges: Mapping[str, KeyRange]
 
     def rows(
         self, wanted: Collection[str], position: str, *, for_changes: bool = False
@@ -73,21 +64,16 @@ class LiveFiles:
         Raises:
             UnsupportedFileError: `for_changes` is True, and Hive would ignore delete events for
                 some rows of a file.
-            HiveAcidError: a footer cannot be read.
         """
         needed = {*wanted, *self.ranges}
-        query = Asked(
-            table_columns=self.table.columns,
-            columns=tuple(c for c in self.table.columns if c.name in needed),
-            ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
-        )
+        query = self.request(needed)
         verdicts = self._judged(query, for_changes=for_changes)
         native = [file for file, why in verdicts if why is None]
         arrow_files = [(file, why) for file, why in verdicts if why is not None]
         frames = [self._native(native, query, position)] if native else []
         if arrow_files or not frames:
-            self._log_reasons(arrow_files)
+            reasons = {why: str(self.partitions[f.partition].name) for f, why in arrow_files}
+            self.log_reasons(len(arrow_files), len(self.files), reasons)
             frames.append(self.with_arrow(needed, position, [file for file, _ in arrow_files]))
         return reduce(DataFrame.unionByName, frames)
 
@@ -96,10 +82,7 @@ class LiveFiles:
     ) -> DataFrame:
         """Read the live rows with our own reader; it reads every file correctly.
 
-        Args:
-            wanted: names of data columns.
-            position: the name of the column with the `POSITION_FIELDS`.
-            files: the files to read; all by default.
+        All files are read by default.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         schema = StructType(
@@ -124,7 +107,9 @@ class LiveFiles:
         ]
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
-    def _judged(self, query: Asked, *, for_changes: bool) -> list[tuple[TargetFile, str | None]]:
+    def _judged(
+        self, query: ReadRequest, *, for_changes: bool
+    ) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
         for file, verdict in zip(self.files, verdicts, strict=True):
@@ -148,15 +133,15 @@ class LiveFiles:
             if verdict.rows and not verdict.is_outside
         ]
 
-    def _native(self, files: Sequence[TargetFile], query: Asked, position: str) -> DataFrame:
+    def _native(self, files: Sequence[TargetFile], query: ReadRequest, position: str) -> DataFrame:
         # The partition is part of the join key, because one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         event_files = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
         native = NativeFiles(
-            data=[self._numbered(f.partition, f.data, f.number) for f in files],
+            data=[self.numbered(f.data, f.number) for f in files],
             deletes=[
                 DeleteEvents(
-                    file=self._numbered(partition, event_file.file, file_number(partition, index)),
+                    file=self.numbered(event_file.file, file_number(partition, index)),
                     delete=event_file,
                 )
                 for index, event_file in enumerate(event_files)
@@ -164,19 +149,3 @@ class LiveFiles:
             ],
         )
         return live_rows(self.spark, query, native, self.write_ids, position)
-
-    def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
-        root = (file.root or self.partitions[partition].location).rstrip("/")
-        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
-
-    def _log_reasons(self, arrow_files: Sequence[tuple[TargetFile, str | None]]) -> None:
-        """Log in one line which files Python reads; it reads several times more slowly."""
-        reasons = {why: str(self.partitions[file.partition].name) for file, why in arrow_files}
-        if reasons:
-            log.info(
-                "read in Python: table=%s files=%d of %d, because %s",
-                self.table.ref,
-                len(arrow_files),
-                len(self.files),
-                "; ".join(f"{why} ({where or 'for one'})" for why, where in reasons.items()),
-            )

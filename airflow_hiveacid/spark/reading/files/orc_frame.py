@@ -37,13 +37,13 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER, partition_of
+from airflow_hiveacid.spark.reading.files.file_numbers import partition_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-    from airflow_hiveacid.spark.reading.files.orc_fit import Asked, DeleteFile
+    from airflow_hiveacid.reading.orc_fit import DeleteFile
+    from airflow_hiveacid.reading.request import KeyRange, ReadRequest
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
@@ -119,37 +119,30 @@ class NativeFiles:
 
 def live_rows(
     spark: SparkSession,
-    asked: Asked,
+    request: ReadRequest,
     files: NativeFiles,
     write_ids: ValidWriteIdList,
     position: str,
 ) -> DataFrame:
     """Return a frame of the live rows of some data files.
 
-    Args:
-        spark: the session.
-        asked: the requested columns and ranges.
-        files: files that Spark's reader reads correctly.
-        write_ids: the reader's valid write IDs.
-        position: the name of the column with the `POSITION_FIELDS`.
-
-    Returns:
-        The `POSITION_FIELDS`, then the data columns.
+    `files` are those that Spark's reader reads correctly. The frame has the `POSITION_FIELDS` as
+    `position`, then the data columns.
     """
     # Reading this column costs nothing, because no file contains it.
-    absent = free_name("absent", [c.name for c in asked.table_columns])
-    fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
+    absent = free_name("absent", [c.name for c in request.table_columns])
+    fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in request.columns]
     schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
-    options = {**READ_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
+    options = {**READ_OPTIONS, **search_argument(spark, request.columns, request.ranges)}
     rows = rows_of_files(spark, files.data, schema, options)
     rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
-    for name, key_range in asked.ranges.items():
+    for name, key_range in request.ranges.items():
         rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), key_range))
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in POSITION_FIELDS]).alias(position)
     return rows.select(
-        where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in asked.columns]
+        where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in request.columns]
     )
 
 

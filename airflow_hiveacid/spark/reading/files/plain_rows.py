@@ -1,56 +1,48 @@
 """A frame of an insert-only or flat table's rows, read by Spark's readers or by our readers.
 
-Spark's own readers read the files that they read correctly (`plain_fit`). Our readers read the
-other files. One log line gives the reasons for using our readers. All files that Spark reads with
-equal options form one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row
-ID, only the number of their file.
+Spark reads the files that it reads correctly (`plain_fit`), our readers the others, and one log
+line gives the reasons. All files that Spark reads with equal options form one frame
+(docs/decisions/reading.md). Rows have no row ID, only the number of their file.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import logging
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.file_fitness import own_columns
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.arrow_scan import PlainPiece, scan_plain
+from airflow_hiveacid.reading.helper_columns import NUMBER
+from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.arrow_scan import for_spark
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, file_number, partition_at
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked
+from airflow_hiveacid.spark.reading.files.file_relation import (
+    NumberedFile,
+    TableFiles,
+    rows_of_files,
+)
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
-from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
-from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
-from airflow_hiveacid.storage.plain.fitness import check_files_readable
-from airflow_hiveacid.storage.plain.parquet.fit import holds
-from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.plain.text_form import text_form
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.values.column_types import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column as SparkColumn
 
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-
-log = logging.getLogger("hiveacid")
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.reading.request import ReadRequest
+    from airflow_hiveacid.storage.plain.files import PlainFile
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"
@@ -59,79 +51,21 @@ _PUSHES_DOWN: Final = "spark.sql.orc.filterPushdown"
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 # Parquet's dictionary filters take 0.0 and -0.0 for different values.
 _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
-_BATCH_ROWS: Final = 64 * 1024
 # Spark never reads a Parquet file with dates of the old calendar, because `plain_fit` excludes such
 # files.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainPiece:
-    """A file for a task, with its number, as plain values.
+class PlainRows(TableFiles):
+    """The files of an insert-only or flat table that a reader reads, with their numbers."""
 
-    `position` is the name of the column with the file number.
-    """
-
-    number: int
-    file: PlainFile
-    columns: tuple[Column, ...]
-    wanted: tuple[str, ...]
-    position: str
-
-
-@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
-class PlainRows:
-    """The files of an insert-only or flat table that a reader reads.
-
-    `states` contains the `AcidState` of each of `partitions`. Rows outside `ranges` may be omitted.
-    """
-
-    spark: SparkSession
-    table: TableInfo
-    partitions: Sequence[PartitionInfo]
-    states: Sequence[AcidState]
-    ranges: Mapping[str, KeyRange]
-
-    @cached_property
-    def files(self) -> tuple[tuple[int, PlainFile], ...]:
-        """Every file with its number, partition by partition.
-
-        Raises:
-            UnsupportedTableError: a partition is stored in a format that cannot be read.
-            CorruptFileError, UnsupportedFileError: see `plain_files`.
-        """
-        files: list[tuple[int, PlainFile]] = []
-        for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
-            storage = info.storage or self.table.storage
-            check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
-            own = own_columns(
-                self.table.ref, self.table.columns, info.name, info.columns, storage.format
-            )
-            text = text_form(
-                self.table.ref, self.table.storage, self.table.parameters, info.storage
-            )
-            for file in plain_files(
-                state,
-                storage.format,
-                with_originals=self.table.reads_originals or self._is_flat,
-                text=text,
-                columns=own,
-            ):
-                files.append((file_number(partition, len(files)), file))
-        return tuple(files)
-
-    @property
-    def _is_flat(self) -> bool:
-        return self.table.kind is TransactionalKind.NONE
+    files: Sequence[tuple[int, PlainFile]]
 
     def rows(self, wanted: Collection[str], position: str) -> DataFrame:
-        """Return the rows: `position`, the wanted data columns, and the columns with ranges.
-
-        Raises:
-            HiveAcidError: a footer cannot be read; see also `files`.
-        """
+        """Return the rows: `position`, the wanted data columns, and the columns with ranges."""
         needed = {*wanted, *self.ranges}
-        query = self._asked(needed)
+        query = self.request(needed)
         native: dict[SparkManner, list[NumberedFile]] = {}
         arrow_files: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
@@ -139,25 +73,17 @@ class PlainRows:
             if not verdict.rows or verdict.is_outside:
                 continue
             if verdict.why_not is None:
-                native.setdefault(verdict.manner, []).append(self._numbered(number, file))
+                native.setdefault(verdict.manner, []).append(self.numbered(file, number))
             else:
                 arrow_files.append((number, file))
                 reasons[verdict.why_not] = file.key
         frames = [self._native(query, position, manner, files) for manner, files in native.items()]
         if arrow_files or not frames:
-            self._log_reasons(len(arrow_files), reasons)
+            self.log_reasons(len(arrow_files), len(self.files), reasons)
             frames.append(self.with_arrow(needed, position, arrow_files))
         return reduce(DataFrame.unionByName, frames)
 
-    def _asked(self, wanted: Collection[str]) -> Asked:
-        return Asked(
-            table_columns=self.table.columns,
-            columns=tuple(c for c in self.table.columns if c.name in wanted),
-            ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
-        )
-
-    def _judged(self, query: Asked) -> list[PlainVerdict]:
+    def _judged(self, query: ReadRequest) -> list[PlainVerdict]:
         verdicts = judged_plain(
             query,
             [file for _, file in self.files],
@@ -177,13 +103,9 @@ class PlainRows:
         """Return whether a setting of the session is `true`, in upper or lower case."""
         return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
 
-    def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
-        root = (file.root or self.partitions[partition_at(number)].location).rstrip("/")
-        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
-
     def _native(
         self,
-        query: Asked,
+        query: ReadRequest,
         position: str,
         manner: SparkManner,
         files: Sequence[NumberedFile],
@@ -222,7 +144,7 @@ class PlainRows:
         files: Sequence[tuple[int, PlainFile]] | None = None,
     ) -> DataFrame:
         """Read the rows with our own reader, from all files by default."""
-        query = self._asked(wanted)
+        query = self.request(wanted)
         # All pieces share this object, so it is sent only once.
         names = tuple(c.name for c in query.columns)
         where = StructType([StructField(NUMBER, LongType())])
@@ -237,18 +159,7 @@ class PlainRows:
             )
             for number, file in (self.files if files is None else files)
         ]
-        return run_tasks(self.spark, read_piece, pieces, schema)
-
-    def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
-        """Log in one line which files Python reads; it reads several times more slowly."""
-        if count:
-            log.info(
-                "read in Python: table=%s files=%d of %d, because %s",
-                self.table.ref,
-                count,
-                len(self.files),
-                "; ".join(f"{why} ({where})" for why, where in reasons.items()),
-            )
+        return run_tasks(self.spark, scan_plain, pieces, schema)
 
 
 def _cut(column: Column, format_: FileFormat) -> SparkColumn:
@@ -257,19 +168,3 @@ def _cut(column: Column, format_: FileFormat) -> SparkColumn:
     if format_ is FileFormat.PARQUET and isinstance(hive_type, CharType | VarcharType):
         return F.substring(value, 1, hive_type.length)
     return value
-
-
-def read_piece(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
-    """Read a piece's file on an executor, with Spark's types."""
-    types = {c.name: parse_type(c.type) for c in piece.columns}
-    for batch in read_rows(
-        piece.file,
-        piece.columns,
-        data_columns=piece.wanted,
-        batch_rows=_BATCH_ROWS,
-        timestamps=TimestampForm.PAIR,
-    ):
-        number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
-        where = pa.StructArray.from_arrays([number], names=[NUMBER])
-        values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
-        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.position, *piece.wanted])

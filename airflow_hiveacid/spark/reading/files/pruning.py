@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
+from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.engine.types import named, spark_type
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
@@ -46,15 +46,8 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     """Return the partitions in which a condition can hold; None if it does not restrict them.
 
     A row meets the condition only if it meets each part that is joined with AND. This function uses
-    only parts that are deterministic, contain only partition columns, and have no subquery.
-
-    Args:
-        spark: the session.
-        table: the table, `t` in the condition.
-        partitions: the partitions' names.
-        condition: Spark SQL; None means no condition.
-        moment: the statement's time.
-        beside: the source, `s` in the condition, if the condition can use a source.
+    only parts that are deterministic, contain only partition columns, and have no subquery. In the
+    condition, the table is `t`, and the source `beside`, if there is one, is `s`.
     """
     if condition is None or not table.is_partitioned or len(partitions) <= 1:
         return None
@@ -94,14 +87,8 @@ def partitions_meeting(
 ) -> tuple[PartitionName, ...]:
     """Return the partitions with key values that equal the values of at least one source row.
 
-    Args:
-        table: the table.
-        partitions: the partitions' names.
-        source: the source.
-        keys: the join's keys; only partition columns among them are used.
-        equal: a function that returns the join's predicate for a key, over the sides `t` and `s`.
-            Only this predicate decides. The source is not cast to the column's type, because the
-            join may cast either side.
+    `equal` returns the join's predicate for a key, over the sides `t` and `s`. Only this predicate
+    decides. The source is not cast to the column's type, because the join may cast either side.
     """
     columns = [c for c in table.partition_columns if c.name in keys]
     if not columns or len(partitions) <= 1:

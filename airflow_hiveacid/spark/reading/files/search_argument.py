@@ -1,14 +1,10 @@
 """A filter for Java's ORC, so that ORC reads only row groups that may contain wanted rows.
 
-Spark would filter on a column `row.x`. ORC does not find this name, because ORC looks up names
-among the table's columns in an ACID file. So we build the filter with the table's names, and pass
-it in the options that Spark uses for its own filter. A file always has statistics of its integers
-and dates. All engines compare statistics of integers and dates in the same way. Statistics of
-strings cannot be used. Writers omit long strings from the statistics, and ORC then mistakes such
-strings for NULLs. Also, for characters beyond U+FFFF, Java's order differs from the order of the
-bytes.
-
-The input is ranges; the output is options of Spark's ORC source.
+Spark would filter on a column `row.x`, a name that ORC does not find in an ACID file. So we build
+the filter with the table's names, and pass it in the options that Spark uses for its own filter. A
+file always has statistics of its integers and dates, and all engines compare them in the same way.
+Statistics of strings cannot be used: writers omit long strings, which ORC then mistakes for NULLs,
+and beyond U+FFFF Java's order differs from the order of the bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.reading.request import KeyRange
 
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -43,13 +39,7 @@ _COLUMNS: Final = "orc.sarg.column.names"
 def search_argument(
     spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
 ) -> dict[str, object]:
-    """Return the options that pass the ranges to ORC; empty if ORC can use no range.
-
-    Args:
-        spark: the session.
-        columns: the columns that are read.
-        ranges: the ranges of some of these columns.
-    """
+    """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
     usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
     jvm = jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql

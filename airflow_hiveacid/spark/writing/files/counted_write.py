@@ -1,10 +1,8 @@
 """A write with Spark's own ORC writer, and the number of rows that it wrote.
 
-The input is rows, and a directory that does not exist yet. The output is the number of rows that
-Spark's tasks have written. Each task sends its count to the driver together with its commit. If a
-task ran several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the
-write returns, the write's plan contains the sum (BasicWriteJobStatsTracker). So no listener or
-listing is needed. The count shows whether files were lost afterwards.
+Each task sends its count to the driver together with its commit, and only the attempt that Spark
+accepted is counted (FileFormatWriter). The plan of the finished write contains the sum
+(BasicWriteJobStatsTracker). The count shows whether files were lost afterwards.
 
 Spark's public API (`DataFrameWriter.save`) does the same, but does not return the plan. It is used
 with releases of Spark whose own classes differ.
@@ -38,11 +36,8 @@ def write_orc(
 ) -> int | None:
     """Write rows with Spark and return their number, or None if Spark does not report it.
 
-    Args:
-        rows: the rows to write.
-        directory: the new directory.
-        options: the writer's options; they override the session's settings.
-        by: the columns by which Spark partitions the rows into directories.
+    `options` override the session's settings. Spark partitions the rows into directories by the
+    columns `by`.
 
     Raises:
         PySparkException, Py4JJavaError: the write failed; ignore any files in the directory.
@@ -50,9 +45,9 @@ def write_orc(
     spark = rows.sparkSession
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
-    given = jvm.java.util.HashMap()
+    java_options = jvm.java.util.HashMap()
     for name, value in {**options, "path": directory}.items():
-        given.put(name, value)
+        java_options.put(name, value)
     to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
     arguments = [
         spark._jsparkSession,  # noqa: SLF001 - there is no public way
@@ -61,7 +56,7 @@ def write_orc(
         not_given,
         to_seq(list(by)),
         not_given,
-        jvm.PythonUtils.toScalaMap(given),
+        jvm.PythonUtils.toScalaMap(java_options),
         not_given,
     ]
     try:
@@ -86,7 +81,7 @@ def _counted(plan: JavaObject) -> int | None:
             case "ResultQueryStageExec":  # Spark 4 only
                 plan = plan.plan()
             case "DataWritingCommandExec":
-                found = plan.metrics().get(_COUNT)
-                return int(found.get().value()) if found.isDefined() else None
+                metric = plan.metrics().get(_COUNT)
+                return int(metric.get().value()) if metric.isDefined() else None
             case _:
                 return None

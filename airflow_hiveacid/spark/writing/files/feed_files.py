@@ -21,8 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.stores.change_feed import task_file
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -57,30 +56,20 @@ class FeedFile:
 def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
     """Write rows in order, one file for each non-empty partition of the frame.
 
-    Args:
-        rows: the frame.
-        location: the directory that the feed assigns (`ChangeFeed.new_directory`).
-        counted: a string column; the rows of each value are counted.
-
-    Raises:
-        PySparkException: Spark could not compute the rows.
-        StorageError: reading or writing failed.
+    `location` is the directory that the feed assigns (`ChangeFeed.new_directory`). The rows of each
+    value of the string column `counted` are counted.
     """
-    write = with_tokens(partial(_write, location=location, counted=counted))
+    write = task_of(partial(_write, location=location, counted=counted))
     with typed_failures():
-        found = rows.mapInArrow(write, _SCHEMA).collect()
+        reports = rows.mapInArrow(write, _SCHEMA).collect()
     return [
         FeedFile(name=f.name, rows=f.rows, size_bytes=f.size_bytes, kinds=json.loads(f.kinds))
-        for f in sorted(found, key=lambda f: f.name)
+        for f in sorted(reports, key=lambda f: f.name)
     ]
 
 
 def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
-    """Write a file with the columns of a frame and no rows.
-
-    Raises:
-        StorageError: as `write_files`.
-    """
+    """Write a file with the columns of a frame and no rows."""
     schema = to_arrow_schema(rows.schema)
     return _written(schema, (), location=location, number=0, counted="")
 
@@ -88,17 +77,16 @@ def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
 def _write(
     batches: Iterator[pa.RecordBatch], *, location: str, counted: str
 ) -> Iterator[pa.RecordBatch]:
-    with task_body():
-        some = (batch for batch in batches if batch.num_rows)
-        first = next(some, None)
-        if first is None:
-            return
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        groups = _groups(first, some)
-        file = _written(first.schema, groups, location=location, number=number, counted=counted)
-        answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
-        yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
+    some = (batch for batch in batches if batch.num_rows)
+    first = next(some, None)
+    if first is None:
+        return
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    groups = _groups(first, some)
+    file = _written(first.schema, groups, location=location, number=number, counted=counted)
+    answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
+    yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
 
 
 def _written(
@@ -109,7 +97,6 @@ def _written(
     number: int,
     counted: str,
 ) -> FeedFile:
-    """Write a file with these row groups."""
     name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
     fs, path = open_location(task_file(location, name))
     kinds: dict[str, int] = {}
@@ -122,8 +109,8 @@ def _written(
             for table in groups:
                 writer.write_table(table, row_group_size=table.num_rows)
                 rows += table.num_rows
-                for one in pc.value_counts(table.column(counted)).to_pylist():
-                    kinds[one["values"]] = kinds.get(one["values"], 0) + one["counts"]
+                for entry in pc.value_counts(table.column(counted)).to_pylist():
+                    kinds[entry["values"]] = kinds.get(entry["values"], 0) + entry["counts"]
         size = stream.tell()
     return FeedFile(name=name, rows=rows, size_bytes=size, kinds=kinds)
 

@@ -2,7 +2,7 @@
 
 Rows that pass through Python cost twice as much to write as rows that Spark writes. So Spark writes
 flat files into staging. `flat_copy` then converts these files to bucket files without decoding a
-value. `write_flat` runs both steps, and reports each file as `writers.write_events` does.
+value. `write_flat` runs both steps, and reports each file as `event_files.write_events` does.
 
 The driver publishes only copies that tasks reported to it, and only files that Spark has committed
 are copied. Other files stay in staging and are removed with it. So the commit of a task must be one
@@ -36,7 +36,6 @@ from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
-from airflow_hiveacid.spark.writing.files.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     FlatCopy,
@@ -50,6 +49,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 log = logging.getLogger("hiveacid")
 
@@ -139,8 +139,6 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
 
     Raises:
         UnsupportedFileError: the rows must be written in a different way, or some rows were lost.
-        PySparkException: Spark could not compute the rows.
-        StorageError: reading or writing failed.
     """
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)
@@ -148,8 +146,8 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
         raise _untrusted(directory, "Spark does not report how many rows it wrote")
     copies = bucket_copies(committed_files(directory))
     written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
-    if (found := sum(file.rows for file in written)) != counted:
-        raise _untrusted(directory, f"Spark wrote {counted} rows, but its files contain {found}")
+    if (copied := sum(file.rows for file in written)) != counted:
+        raise _untrusted(directory, f"Spark wrote {counted} rows, but its files contain {copied}")
     return written
 
 
@@ -163,9 +161,9 @@ def _copied(
 ) -> list[Written]:
     if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
         return Written.all_of(batch for task in tasks for batch in copy_all(task))
-    found = run_tasks(spark, copy_all, tasks, WRITTEN_SCHEMA)
+    frame = run_tasks(spark, copy_all, tasks, WRITTEN_SCHEMA)
     with typed_failures():
-        return [Written.of(row) for row in found.collect()]
+        return [Written.of(row) for row in frame.collect()]
 
 
 def _staging(plan: WritePlan) -> Staging:
@@ -200,15 +198,11 @@ def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
 
 
 def committed_files(directory: str) -> list[FlatFile]:
-    """Return the files of tasks that Spark allowed to commit, in a fixed order.
-
-    Raises:
-        UnsupportedFileError: some files have unexpected names, and may contain rows.
-    """
+    """Return the files of tasks that Spark allowed to commit, in a fixed order."""
     fs, root = open_location(directory)
     with file_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
-    found = []
+    flat_files = []
     for info in infos:
         path = info.path[len(root) :].lstrip("/")
         if not info.is_file or _NO_PART.fullmatch(path):
@@ -217,8 +211,8 @@ def committed_files(directory: str) -> list[FlatFile]:
         if match is None:
             raise UnsupportedFileError(path=info.path, reason="Spark gave it an unexpected name")
         group = None if match[1] is None else int(match[1])
-        found.append(FlatFile(uri=f"{directory}/{path}", group=group, size_bytes=info.size))
-    return sorted(found, key=lambda file: (file.group or 0, file.uri))
+        flat_files.append(FlatFile(uri=f"{directory}/{path}", group=group, size_bytes=info.size))
+    return sorted(flat_files, key=lambda file: (file.group or 0, file.uri))
 
 
 def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
@@ -227,12 +221,12 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = [part for file in group for part in _parts(file)]
         total = sum(part_bytes for _, part_bytes in members)
-        least = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
+        enough = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
         bucket, size, sources = 0, 0, []
-        for at, (part, part_bytes) in enumerate(members, start=1):
+        for number, (part, part_bytes) in enumerate(members, start=1):
             sources.append(part)
             size += part_bytes
-            if size >= least or at == len(members):
+            if size >= enough or number == len(members):
                 copies.append(
                     BucketCopy(bucket=BucketId(bucket), sources=tuple(sources), size_bytes=size)
                 )
@@ -289,15 +283,15 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
-        made = copy_flat(work, partial(new_file, copy.bucket))
-        if made is not None:
+        bucket_copy = copy_flat(work, partial(new_file, copy.bucket))
+        if bucket_copy is not None:
             written = Written(
-                partition=_NO_PARTITION if made.key is None else made.key,
+                partition=_NO_PARTITION if bucket_copy.key is None else bucket_copy.key,
                 directory=directory,
                 bucket=int(copy.bucket),
                 attempt=attempt,
-                rows=made.rows,
+                rows=bucket_copy.rows,
                 updated=0,
-                size_bytes=made.size_bytes,
+                size_bytes=bucket_copy.size_bytes,
             )
             yield written.batch()

@@ -1,12 +1,11 @@
 """New rows in a form that Spark's own ORC writer stores exactly as our writer would.
 
-The input is a source, and the table's columns as expressions over the source. The output is a frame
-of plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding, timestamps are
-wall-clock times, and strings are within their maximum length. For a partitioned table the frame has
-two more columns: the partition, and a hash of the partition. `flat_files` writes the frame.
+The frame has plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding,
+timestamps are wall-clock times, and strings are within their maximum length. For a partitioned
+table the frame has two more columns: the partition, and a hash of the partition.
 
 If Spark or Java would store a different value, there is no frame, or the frame's tasks fail with an
-`UnsupportedFileError`. In both cases, `writers` writes the rows instead.
+`UnsupportedFileError`. In both cases, `event_files` writes the rows instead.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from airflow_hiveacid.format.types import (
 )
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES, can_be_flat, has_times
 
@@ -59,14 +58,9 @@ def flat_rows(
     """Return new rows for Spark to write; None if Spark's files would differ from our files.
 
     Spark rebalances the rows of a partition into as many tasks as their size requires. A row's task
-    depends only on the row's values.
-
-    Args:
-        table: the target.
-        source: the rows. A task that runs again must produce the same rows.
-        values: the table's data columns over these rows, cast to their types. A missing column is
-            NULL.
-        key: the `_partition` value; None in a table without partitions.
+    depends only on the row's values. A task that runs again must produce the same rows. `values`
+    are the table's data columns over these rows, cast to their types; a missing column is NULL.
+    `key` is the `_partition` value; None in a table without partitions.
     """
     spark = source.sparkSession
     if table.num_buckets or not can_be_flat(table.columns):
@@ -78,9 +72,9 @@ def flat_rows(
         (values[column.name] if column.name in values else _nothing(type_)).alias(name)
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
-    more = [] if key is None else [key.alias(KEY)]
+    key_columns = [] if key is None else [key.alias(KEY)]
     # Use two steps: the first computes each value once, and the second checks and stores it.
-    rows = source.select(*chosen, *more).withColumns(
+    rows = source.select(*chosen, *key_columns).withColumns(
         {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
     )
     if key is None:
@@ -100,7 +94,7 @@ def _stores_clocks(spark: SparkSession) -> bool:
 def _flat(hive_type: HiveType, name: str) -> Column | None:
     """Return the column in the form that Spark must store; None if it already has this form.
 
-    A task fails on a value that only `writers` can store correctly.
+    A task fails on a value that only `event_files` can store correctly.
     """
     match hive_type:
         case PrimitiveType(name="date"):

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.format.types import HiveType, parse_type
-from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
             num_buckets=table.num_buckets,
             version=table.bucketing_version,
         )
-        return rows.mapInArrow(fill, schema)
+        return rows.mapInArrow(task_of(fill), schema)
     return rows.withColumn("_bucket", F.pmod(seed, F.lit(writers)).cast("int"))
 
 
@@ -76,11 +76,10 @@ def _fill_buckets(
     version: int,
 ) -> Iterator[pa.RecordBatch]:
     """Fill `_bucket` with Hive's hash of the bucket columns."""
-    with task_body():
-        for batch in batches:
-            row = batch.column("row")
-            hashed = bucket_ids(
-                [pc.struct_field(row, name) for name in names], types, num_buckets, version
-            )
-            at = batch.schema.get_field_index("_bucket")
-            yield batch.set_column(at, batch.schema.field(at), hashed)
+    for batch in batches:
+        row = batch.column("row")
+        hashed = bucket_ids(
+            [pc.struct_field(row, name) for name in names], types, num_buckets, version
+        )
+        index = batch.schema.get_field_index("_bucket")
+        yield batch.set_column(index, batch.schema.field(index), hashed)

@@ -1,4 +1,4 @@
-"""The description of one file to read: path, kind of content and committed length.
+"""The description of one file to read: path, kind of content, committed length, bounds of stripes.
 
 The description is a plain value that is sent to Spark tasks. This module must not read rows.
 """
@@ -6,21 +6,20 @@ The description is a plain value that is sent to Spark tasks. This module must n
 from __future__ import annotations
 
 import enum
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, least_key
-from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange, least_key
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, ROOT_KINDS, ROOT_NAMES
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import client_of
-
-if TYPE_CHECKING:
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _FIRST_ROW: Final = RowId(0)
 _BEFORE_ALL: Final = WriteId(0)
@@ -49,41 +48,50 @@ class SyntheticIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcidFile:
+class StoredFile:
     """The description of one file to read, as a plain value that is sent to tasks.
 
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
     the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     number of bytes that readers may read. `length` is less than the file's size while a streaming
-    writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
-    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
-    All rows have identities in `keys`.
+    writer has the file open.
     """
 
     store: str
     path: str
     key: str
     length: int
+    root: str | None = None
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """The current process's client for the file's store."""
+        return client_of(self.store)
+
+    def tail(self) -> OrcTail:
+        """Read and check the ORC tail of the file."""
+        return read_tail(self.fs, self.path, self.length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidFile(StoredFile):
+    """A file of events, or of rows that get identities when they are read.
+
+    `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
+    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
+    All rows have identities in `keys`.
+    """
+
     kind: FileKind
     bucket_id: BucketId
     least_write_id: WriteId = _BEFORE_ALL
     greatest_write_id: WriteId | None = None
     synthetic: SyntheticIdentity | None = None
-    root: str | None = None
     keys: KeyRange = EVERY_KEY
 
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
             raise ValueError("each original file, and no other file, needs a synthetic identity")
-
-    @property
-    def fs(self) -> pafs.FileSystem:
-        """The current process's client for the file's store.
-
-        Raises:
-            ConfigurationError: the client is missing.
-        """
-        return client_of(self.store)
 
     @property
     def least_key(self) -> Key:
@@ -112,18 +120,6 @@ class AcidFile:
             self.greatest_write_id is None or other.least_write_id <= self.greatest_write_id
         ) and (other.greatest_write_id is None or self.least_write_id <= other.greatest_write_id)
 
-    def tail(self) -> OrcTail:
-        """Read and check the ORC tail of the file.
-
-        Raises:
-            CorruptFileError: the file is not an ORC file, or is damaged.
-            UnsupportedFileError: the file's format is not supported.
-            LocationPermissionError: reading the file is not permitted.
-            StorageError: the file is missing, or reading failed for a different reason.
-        """
-        with file_errors("read", self.path):
-            return read_tail(self.fs, self.path, self.length)
-
 
 def has_acid_columns(tail: OrcTail) -> bool:
     """Return whether a file has the ACID root columns.
@@ -134,3 +130,54 @@ def has_acid_columns(tail: OrcTail) -> bool:
     kinds = tuple(tail.types[child].kind for child in root.children)
     names = tuple(name.lower() for name in root.field_names)
     return names == tuple(n.lower() for n in ROOT_NAMES) and kinds == ROOT_KINDS
+
+
+KeyBounds = tuple[tuple[int, int] | None, ...]
+"""Least and greatest value of each identity column of one stripe; None if unknown."""
+
+
+def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
+    """Return the bounds of every stripe, in file order."""
+    identity = file.synthetic
+    stripes = range(len(tail.stripes))
+    if identity is None:
+        return [tuple(tail.integer_range(c, s) for c in IDENTITY_COLUMN_IDS) for s in stripes]
+    ends = itertools.accumulate(stripe.rows for stripe in tail.stripes)
+    property_ = int(identity.bucket_property)
+    return [
+        (
+            (int(identity.write_id), int(identity.write_id)),
+            (property_, property_),
+            (identity.first_row_id + end - stripe.rows, identity.first_row_id + end - 1),
+        )
+        for stripe, end in zip(tail.stripes, ends, strict=True)
+    ]
+
+
+def end_keys(file: AcidFile, bounds: Iterable[KeyBounds]) -> Iterator[tuple[Key, Key]]:
+    """Yield a lower and an upper bound of each stripe's identities.
+
+    Identities are compared column by column, so the least value of each column forms a lower bound.
+    """
+    greatest = LONG_MAX if file.greatest_write_id is None else file.greatest_write_id
+    defaults = ((file.least_write_id, greatest), (LONG_MIN, LONG_MAX), (LONG_MIN, LONG_MAX))
+    for ranges in bounds:
+        write_id, bucket, row = (a or b for a, b in zip(ranges, defaults, strict=True))
+        yield (write_id[0], bucket[0], row[0]), (write_id[1], bucket[1], row[1])
+
+
+def meeting(found: Sequence[KeyBounds], wanted: Iterable[KeyBounds]) -> list[int]:
+    """Return the indices of the stripes that may share a row with a stripe in `wanted`."""
+    targets = list(wanted)
+    return [
+        number
+        for number, bounds in enumerate(found)
+        if any(_may_overlap(bounds, target) for target in targets)
+    ]
+
+
+def _may_overlap(one: KeyBounds, other: KeyBounds) -> bool:
+    return all(
+        a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
+        for a, b in zip(one, other, strict=True)
+    )

@@ -1,29 +1,23 @@
 """Group the files of a snapshot by bucket, each with the delete files that may affect it.
 
-The input is the visible directories (`AcidState`). The output is `BucketFiles`. Before any row is
-read, this module finds the buckets that delete events affect. The module checks that these buckets
-have files. This module must not read rows of the table.
+Before any row is read, this module finds the buckets that delete events affect. The module checks
+that these buckets have files. This module must not read rows of the table.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import BucketFileName, OriginalFileName, parse_file_name
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.dangling import buckets_read, require_rows
 from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import BucketId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +59,8 @@ def bucket_files(
 ) -> tuple[BucketFiles, ...]:
     """Return the files of one table or partition, grouped by bucket; see `buckets_of`.
 
-    Args:
-        state: the visible files of the table or partition.
-        write_ids: the reader's write ID list. With this list, the function also checks partly
-            visible delete deltas for dangling delete events.
-
-    Raises:
-        DanglingDeleteError: visible delete events belong to a bucket without a live file.
-        CorruptFileError: a footer or side file is damaged.
-        UnsupportedFileError: a file has an unsupported name or format.
-        LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for a different reason.
+    With `write_ids`, the reader's list, the function also checks partly visible delete deltas for
+    dangling delete events.
     """
     (buckets,) = buckets_of([state], write_ids)
     return buckets
@@ -89,9 +74,6 @@ def buckets_by_rows(
     Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763). Such a file
     is in the result for each of its buckets, so its reader must choose the rows. The function reads
     the footers of all files.
-
-    Raises:
-        HiveAcidError: see `bucket_files`.
     """
     (root_files,) = roots_of([state])
     (root_buckets,) = _grouped([root_files], write_ids)
@@ -147,9 +129,6 @@ def buckets_of(
     the file's name does not show whether the file has ACID columns. The function reads each footer
     only once, for all partitions in parallel. Callers that need the result several times should
     store it.
-
-    Raises:
-        HiveAcidError: see `bucket_files`.
     """
     return _grouped(roots_of(states), write_ids)
 
@@ -230,7 +209,6 @@ def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
 def _by_bucket_hit(
     deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> tuple[dict[BucketId, list[int]], list[int]]:
-    """Return the indices of delete files by bucket, and of delete files with unknown buckets."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
     for index, file in enumerate(deletes):

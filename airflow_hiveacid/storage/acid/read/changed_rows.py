@@ -17,32 +17,25 @@ were deleted in the range. The module reads only the stripes that may contain th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
+from airflow_hiveacid.storage.acid.identity import Keys, Mask, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 from airflow_hiveacid.storage.acid.read.old_rows import Stripes
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
-    from airflow_hiveacid.storage.acid.identity import Mask
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
-
-    Ints = npt.NDArray[np.int64]
-    ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
+Ints = npt.NDArray[np.int64]
+ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
 
 _ALIVE: Final = -1
 _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
@@ -63,11 +56,7 @@ class ChangeFile:
     is_whole: bool
 
     def stripes_hit(self) -> list[int]:
-        """Return the stripes that may contain a row with a delete event of the range.
-
-        Raises:
-            HiveAcidError: a footer cannot be read.
-        """
+        """Return the stripes that may contain a row with a delete event of the range."""
         targets = [bounds for delete in self.fresh for bounds in bounds_of(delete, delete.tail())]
         return meeting(bounds_of(self.data, self.data.tail()), targets)
 
@@ -134,13 +123,8 @@ def deaths_of(
 ) -> Deaths:
     """Return the rows that were deleted in a range, and the rows that were deleted earlier.
 
-    Args:
-        files: the delete files. These files may include events for rows of other files.
-        part: the range.
-        near: bounds of the row identities to include; None includes all.
-
-    Raises:
-        HiveAcidError: see `read_identity`.
+    `files` are delete files, which may include events for rows of other files. `near` has bounds of
+    the row identities to include; None includes all.
     """
     dead: list[pa.RecordBatch] = []
     deleted_before: list[pa.RecordBatch] = []
@@ -169,16 +153,9 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
 ) -> Iterator[Changed]:
     """Yield the changes of the rows of one data file.
 
-    Args:
-        file: a data file, sorted by row identity.
-        stripes: the stripes to read; None means all stripes.
-        deaths: the deletions of the file's rows, and possibly of rows of other files.
-        manner: which changes to report.
-        read: a function that reads the events of a file or of some of its stripes.
-        is_whole: True to read every row, False to read only deleted rows.
-
-    Raises:
-        HiveAcidError: see `read_events`.
+    `file` is sorted by row identity. `stripes` are those to read; None means all. `deaths` may
+    include deletions of rows of other files. `read` reads the events of a file or of some of its
+    stripes. If `is_whole`, every row is read, otherwise only deleted rows.
     """
     if not is_whole:
         if not len(deaths):
@@ -194,7 +171,6 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
 
 
 def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
-    """Yield only the rows that were deleted in the range; usually, these are few."""
     for events in batches:
         positions = Keys.of(events).positions_of(deaths.keys)
         if len(positions):
@@ -234,7 +210,6 @@ def _held(write_ids: npt.NDArray[np.integer], part: ChangeRange) -> Mask:
 
 
 def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:
-    """Return the distinct identities in order, each with the lowest write ID of its events."""
     if not batches:
         return _NONE, np.empty(0, dtype=np.int64)
     together = pa.concat_batches(batches)

@@ -1,8 +1,5 @@
 """Find visible delete events for lost rows: rows in a bucket that has no file.
 
-Input is the visible files of one root, and facts from the footers of its delete files. This module
-must not depend on how files are chosen.
-
 Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
 row between the two deletes. Then the second event refers to a missing row, and its bucket may have
 no file. But no row was lost in this case. A base covers all writes up to its write ID. So a base
@@ -15,28 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from collections.abc import Set as AbstractSet
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,5 @@
 """Check the events of one file while it is read: order, write IDs and operations.
 
-Input is the root columns, batch by batch, and the file's footer. This module must not depend on
-where the columns come from.
-
 Before version 3, Hive wrote an update or a delete as a single event into the delta that also
 contained inserts. A delete or update event is not an inserted row, so the module refuses the delta.
 The module accepts a base, because Hive's compaction kept only the last event of each live row. So
@@ -11,17 +8,14 @@ an update event in a base is the current version of its row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    has_acid_columns,
-)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import (
     CURRENT_WRITE_ID,
     OPERATION,
@@ -29,14 +23,11 @@ from airflow_hiveacid.storage.acid.row_schema import (
     ORIGINAL_WRITE_ID,
     Operation,
 )
+from airflow_hiveacid.storage.orc.footer import OrcTail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     import numpy.typing as npt
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.DATA: Operation.INSERT,

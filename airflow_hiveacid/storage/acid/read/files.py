@@ -1,23 +1,22 @@
 """Find the facts about a root's visible files that readers need before they open the files.
 
-The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
-finds out whether a file has ACID columns. The module also finds the row identities of files without
-ACID columns, and the committed length of files that are still open for streaming. If the file names
-do not show these facts, the module reads footers. This module must not read rows.
+This module finds out whether a file has ACID columns. The module also finds the row identities of
+files without ACID columns, and the committed length of files that are still open for streaming. If
+the file names do not show these facts, the module reads footers. This module must not read rows.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import (
     FLUSH_LENGTH_SUFFIX,
@@ -28,25 +27,14 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    SyntheticIdentity,
-)
-from airflow_hiveacid.storage.acid.read.footer_facts import Footers
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)
@@ -81,33 +69,18 @@ class RootFiles:
         return self.footers.of(self.path(entry), length)
 
     def first_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the base, or the original files if there is no base, sorted by path.
-
-        Raises:
-            CorruptFileError: a footer or side file is damaged.
-            UnsupportedFileError: a file has an invalid name or an unsupported format.
-            LocationPermissionError: reading a file is not permitted.
-            StorageError: a file is missing, or reading failed for a different reason.
-        """
+        """Return the files of the base, or else the original files, sorted by path."""
         if self.state.base is not None:
             return tuple(_in_directory(self, self.state.base, FileKind.DATA))
         return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
 
     def delta_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the deltas, sorted by directory in Hive's order, then by path.
-
-        Raises:
-            HiveAcidError: see `first_files`.
-        """
+        """Return the files of the deltas, sorted by directory in Hive's order, then by path."""
         each = (_in_directory(self, d, FileKind.DATA) for d in self.state.deltas)
         return tuple(itertools.chain.from_iterable(each))
 
     def delete_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the delete deltas, in the order of `delta_files`.
-
-        Raises:
-            HiveAcidError: see `first_files`.
-        """
+        """Return the files of the delete deltas, in the order of `delta_files`."""
         each = (_in_directory(self, d, FileKind.DELETE) for d in self.state.delete_deltas)
         return tuple(itertools.chain.from_iterable(each))
 
@@ -197,8 +170,6 @@ def committed_length(
     Raises:
         CorruptFileError: the side file contains no valid length.
         UnsupportedFileError: a writer has the side file open, and it cannot be read.
-        LocationPermissionError: reading the side file is not permitted.
-        StorageError: the side file is missing, or reading failed for a different reason.
     """
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):

@@ -1,30 +1,25 @@
 """Facts from a file's footer: whether it has ACID columns, its rows, buckets and write IDs.
 
-Input is files. Output is a few facts about each file; the footers are discarded. This module must
-not interpret directory names.
+This module must not interpret directory names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import client_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
@@ -45,15 +40,8 @@ class FooterFacts:
 
 
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
-    """Return the facts from one file's footer.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: the footer is damaged or not supported.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
-    with file_errors("read", path):
-        tail = read_tail(fs, path, length)
+    """Return the facts from one file's footer."""
+    tail = read_tail(fs, path, length)
     is_acid = has_acid_columns(tail)
     bounds = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
     return FooterFacts(
@@ -104,11 +92,7 @@ class Footers:
     _facts: dict[str, FooterFacts] = field(default_factory=dict)
 
     def read(self, files: Sequence[tuple[str, int]]) -> None:
-        """Read the footers of files (path and length) in parallel, because each read may be slow.
-
-        Raises:
-            HiveAcidError: see `footer_facts`.
-        """
+        """Read the footers of files (path and length) in parallel; each read may be slow."""
         missing = [(path, length) for path, length in files if path not in self._facts]
         fs = client_of(self.store)
         footers = each_in_threads(lambda file: footer_facts(fs, *file), missing)
@@ -116,11 +100,7 @@ class Footers:
             self._facts[path] = facts
 
     def of(self, path: str, length: int) -> FooterFacts:
-        """Return the facts about one file.
-
-        Raises:
-            HiveAcidError: see `footer_facts`.
-        """
+        """Return the facts about one file."""
         if path not in self._facts:
             self._facts[path] = footer_facts(client_of(self.store), path, length)
         return self._facts[path]

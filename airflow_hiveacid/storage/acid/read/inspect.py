@@ -8,52 +8,36 @@ this list to investigate faults.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import (
-    BaseName,
-    DeltaName,
-    OriginalFileName,
-    parse_file_name,
-)
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-
-    RowsOf = Callable[[pafs.FileSystem, str, int], int]
+RowsOf = Callable[[pafs.FileSystem, str, int], int]
 
 
 def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
     """Return the number of rows or events in an ORC file, from its footer."""
-    with file_errors("read", path):
-        return read_tail(fs, path, length).rows
+    return read_tail(fs, path, length).rows
 
 
 def delete_events(state: AcidState) -> int:
-    """Return the number of delete events in the visible delete deltas, from the files' footers.
-
-    Raises:
-        StorageError: a footer cannot be read.
-    """
+    """Return the number of delete events in the visible delete deltas, from the files' footers."""
     files = [file for delta in state.delete_deltas for file in delta.files]
     if not files:
         return 0
@@ -110,25 +94,13 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
 ) -> tuple[InspectedEntry, ...]:
     """Describe every directory and file below one root, with its status for one reader.
 
-    Args:
-        location: the root.
-        write_ids: the write IDs that are visible to the reader.
-        txns: the transactions whose compactions are visible; None means all transactions.
-        kind: the table's kind.
-        with_originals: True if readers of an insert-only table also read files outside of bases and
-            deltas.
-        rows_of: a function that returns the number of rows of a file with this path and committed
-            length.
-        state: the files of a past version; by default, the files that `write_ids` and `txns`
-            select.
+    `txns` are the transactions whose compactions are visible; None means all. If `with_originals`,
+    readers of an insert-only table also read files outside of bases and deltas. `rows_of` counts
+    the rows of a file with this path and committed length. `state` has the files of a past version;
+    by default, `write_ids` and `txns` select the files.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
-        UnsupportedFileError: a directory has the prefix of a base or delta, but an invalid name.
-        CorruptFileError: the metadata file of a base cannot be read.
-        LocationPermissionError: reading the location is not permitted.
-        StorageError: reading failed for another reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, kind)

@@ -1,30 +1,24 @@
 """Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
 Each input row contains the file and the identity of its old version. The rows are sorted by file
-and identity. Output is the wanted columns in the same order. A stripe is decoded at most once, and
-only if it can contain a wanted row.
+and identity. A stripe is decoded at most once, and only if it can contain a wanted row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.identity import Keys
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 
 class OldRows:
@@ -47,9 +41,8 @@ class OldRows:
     def fetch(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the wanted columns of the old row versions.
 
-        Args:
-            rows: a batch with `_file` (the number of a file) and the identity columns, sorted by
-                these columns. In each call, the rows must come after the rows of the previous call.
+        `rows` has `_file` (the number of a file) and the identity columns, and is sorted by them.
+        In each call, the rows must come after the rows of the previous call.
 
         Raises:
             CorruptFileError: a row that is visible in the snapshot is missing in its file.

@@ -1,20 +1,20 @@
 """Read the rows of one ORC file with their identities, as batches of the six ACID columns.
 
-Input is one `AcidFile` (path, kind of content, committed length) and the table's columns. Output is
-batches in file order, with only the requested columns, converted to the table's types. In a file
-without ACID columns, a row's identity follows from the file's path and the row's position. In every
-batch, the module checks what readers rely on: the order, the operations, and that no forbidden NULL
-occurs. This module must not depend on which files are visible (`files`) or which rows are visible
-(`merge`).
+In a file without ACID columns, a row's identity follows from the file's path and the row's
+position. In every batch, the module checks what readers rely on: the order, the operations, and
+that no forbidden NULL occurs.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import (
@@ -22,26 +22,20 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedFileError,
 )
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
     FileKind,
+    SyntheticIdentity,
     has_acid_columns,
 )
-from airflow_hiveacid.storage.acid.read.file_check import (
-    FileCheck,
-    as_new_rows,
-    require_new_rows,
-)
+from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
 from airflow_hiveacid.storage.acid.read.stripe_zones import StripeZones, zones_of
-from airflow_hiveacid.storage.acid.read.synthetic import numbered
-from airflow_hiveacid.storage.acid.row_schema import (
-    IDENTITY_SCHEMA,
-    ROW,
-    root_schema,
-)
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, Operation, root_schema
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
     ColumnView,
@@ -50,13 +44,8 @@ from airflow_hiveacid.storage.orc.view import (
 )
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 # An event takes 28 bytes in memory. Sorting takes another 28 bytes.
 _MOST_UNORDERED: Final = 4_000_000
@@ -80,29 +69,10 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file in file order, that is, in ascending order of identity.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        data_columns: the columns of `row`, in this order; None means all columns.
-        stripes: 0-based numbers of the stripes to read; None means all stripes.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds the table's columns in the file.
-        tail: the file's tail, if the caller has already read it.
-        is_hives: whether a file without ACID columns was written into an ACID table; see
-            `calendars.is_hybrid`.
-
-    Returns:
-        Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
-
-    Raises:
-        UnknownColumnError: `data_columns` contains a column that the table does not have.
-        UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: a type or value in the file does not fit the table's column.
-        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
-            states.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
+    `columns` are the table's data columns, in the table's order. `data_columns` are the columns of
+    `row`, in this order, and `stripes` are 0-based numbers; None means all. `tail` is the file's
+    tail, if the caller has already read it. For `is_hives`, see `calendars.is_hybrid`. Batches have
+    the schema `read_schema(...)`; `row` is NULL only in delete events.
     """
     selection = chosen_columns(columns, data_columns)
     schema = read_schema(selection, timestamps)
@@ -139,21 +109,8 @@ def read_identity(
 ) -> Iterator[pa.RecordBatch]:
     """Read the operation, identity and current write ID of one file's events, in file order.
 
-    Args:
-        file: the file to read.
-        stripes: 0-based numbers of the stripes to read; None means all stripes.
-        batch_rows: the maximum number of rows in a batch.
-        tail: the file's tail, if the caller has already read it.
-
-    Returns:
-        Batches of `IDENTITY_SCHEMA`.
-
-    Raises:
-        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
-            states.
-        UnsupportedFileError: the file's format is not supported.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
+    Yield batches of `IDENTITY_SCHEMA`. `stripes` are 0-based numbers; None means all. `tail` is the
+    file's tail, if the caller has already read it.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
 
@@ -176,12 +133,7 @@ def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tu
 def read_schema(
     columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
 ) -> pa.Schema:
-    """Return the schema of the batches that `read_events` yields for these columns.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the schema of the batches that `read_events` yields for these columns."""
     return root_schema(
         pa.struct(
             [(column.name, read_type(parse_type(column.type), timestamps)) for column in columns]
@@ -219,7 +171,6 @@ class _Source:
 
     @property
     def row_struct(self) -> int:
-        """The column ID of the struct that holds the table's columns."""
         is_original = self.file.kind is FileKind.ORIGINAL
         return 0 if is_original else self.tail.types[0].children[-1]
 
@@ -327,16 +278,13 @@ class _Source:
         for index in self.stripes:
             rows = self.tail.stripes[index].rows
             for start in range(0, rows, self.batch_rows):
-                none = pa.nulls(min(self.batch_rows, rows - start), pa.struct([]))
-                yield pa.RecordBatch.from_struct_array(none)
+                yield batch_of((), pa.schema([]), min(self.batch_rows, rows - start))
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
-        """Check that no root column except `row` contains NULL."""
         if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
             raise self._lacks_a_value()
 
     def _require_rows(self, batch: pa.RecordBatch) -> None:
-        """Check that no insert event lacks `row`."""
         if self.file.kind is FileKind.DATA and batch.column(len(IDENTITY_SCHEMA)).null_count:
             raise self._lacks_a_value()
 
@@ -352,7 +300,6 @@ def _row(
     whole: pa.RecordBatch,
     parts: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
 ) -> pa.Array:
-    """Build the column `row` of one batch from the columns that were read."""
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), size, [None])
     columns = []
@@ -370,3 +317,42 @@ def _row(
 
 def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
     return tuple(f.column_id for f in fields if f.column_id is not None)
+
+
+def numbered(
+    synthetic: SyntheticIdentity,
+    stripes: Sequence[StripeInfo],
+    read: Sequence[int],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield each batch with its root columns; the row IDs are derived from positions.
+
+    `stripes` are all stripes of the file. `read` are the 0-based numbers of the stripes with the
+    rows of `batches`, in ascending order. The root columns have the `IDENTITY_SCHEMA`.
+    """
+    lengths = np.array([stripe.rows for stripe in stripes], dtype=np.int64)
+    firsts = np.cumsum(lengths) - lengths
+    chosen = list(read)
+    ends = np.cumsum(lengths[chosen])
+    # A row's position in the file is this number plus the row's position in the chosen stripes.
+    skipped = firsts[chosen] - (ends - lengths[chosen])
+    start = 0
+    for batch in batches:
+        positions = np.arange(start, start + batch.num_rows)
+        numbers = positions + skipped[np.searchsorted(ends, positions, "right")]
+        start += batch.num_rows
+        yield _made(synthetic, synthetic.first_row_id + numbers), batch
+
+
+def _made(synthetic: SyntheticIdentity, row_ids: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    size = len(row_ids)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.full(size, Operation.INSERT, dtype=np.int32)),
+            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
+            pa.array(np.full(size, synthetic.bucket_property, dtype=np.int32)),
+            pa.array(row_ids),
+            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
+        ],
+        schema=IDENTITY_SCHEMA,
+    )

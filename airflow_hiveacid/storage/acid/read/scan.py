@@ -1,8 +1,7 @@
 """Read the rows of one table or partition directory in one snapshot, without a metastore.
 
-Input is a location, the table's columns, and the write ID list and transaction list of a snapshot.
-Output is batches, sorted by row identity across all buckets. The scan holds only one batch of each
-open file in memory. The scan opens a file only when the output reaches the file's first identity.
+The scan holds only one batch of each open file in memory. The scan opens a file only when the
+output reaches the file's first identity.
 
 Example:
     for batch in scan("file:/warehouse/t", columns, write_ids):
@@ -12,13 +11,23 @@ Example:
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.merge import (
+    Batches,
+    merge_sorted,
+    subtract_deletes,
+    visible_events,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import (
     chosen_columns,
     read_events,
@@ -29,15 +38,8 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS, ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import Column
 
 IDENTITY: Final = "row__id"
 """The name of the first column if row identities are requested; Hive uses the same name."""
@@ -64,31 +66,16 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one table or partition directory.
 
-    Args:
-        location: the directory of an unpartitioned table, or of one partition.
-        columns: the table's data columns; partition columns are not in the files.
-        write_ids: the write IDs that are visible to the reader.
-        txns: the transactions whose compactions are visible; None means all transactions.
-        data_columns: the columns to return, in this order; None means all columns.
-        with_identity: whether to return `row__id` as the first column.
-        buckets: the buckets whose rows are returned; None means all buckets.
-        batch_rows: the maximum number of rows in a batch that is read from a file.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds the table's columns in files.
-        state: the files of a past version; by default, the files that `write_ids` and `txns`
-            select.
-
-    Returns:
-        Non-empty batches, in ascending order of identity within and across batches.
+    `location` is the directory of an unpartitioned table, or of one partition. `columns` are the
+    table's data columns; `data_columns` are those to return, in this order. If `with_identity`,
+    `row__id` is the first column. `txns` are the transactions whose compactions are visible. For
+    `txns`, `data_columns` and `buckets`, None means all. `batch_rows` limits the rows of a batch
+    that is read from a file. `state` has the files of a past version; by default, `write_ids` and
+    `txns` select the files. Batches are not empty, and in ascending order of identity within and
+    across batches.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
-        UnknownColumnError, UnsupportedTableError: the columns are unknown or cannot be read.
-        CorruptFileError, UnsupportedFileError, DanglingDeleteError: files are damaged or missing,
-            or their format is not supported.
-        LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for a different reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
@@ -118,12 +105,7 @@ def scan_schema(
     with_identity: bool = False,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
 ) -> pa.Schema:
-    """Return the schema of the batches that `scan` yields for these columns.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column has a type that cannot be read.
-    """
+    """Return the schema of the batches that `scan` yields for these columns."""
     row = list(read_schema(columns, timestamps).field(ROW).type)
     return pa.schema([pa.field(IDENTITY, IDENTITY_TYPE), *row] if with_identity else row)
 
@@ -134,7 +116,31 @@ def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) ->
     if with_identity:
         parts = [batch.column(name) for name in IDENTITY_COLUMNS]
         columns.insert(0, pa.StructArray.from_arrays(parts, fields=list(IDENTITY_TYPE)))
-    if not columns:
-        none = pa.Array.from_buffers(pa.struct([]), batch.num_rows, [None])
-        return pa.RecordBatch.from_struct_array(none)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return batch_of(columns, schema, batch.num_rows)
+
+
+ReadFile = Callable[[AcidFile], Batches]
+
+
+def visible_in(
+    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = read_identity
+) -> Batches:
+    """Return the merged visible events of the files; a file is opened when the merge reaches it."""
+    streams = [visible_events(read(file), write_ids) for file in files]
+    return merge_sorted(streams, [file.least_key for file in files])
+
+
+def live_in(
+    inserts: Sequence[AcidFile],
+    deletes: Sequence[AcidFile],
+    write_ids: ValidWriteIdList,
+    read: ReadFile,
+    read_deletes: ReadFile = read_identity,
+) -> Batches:
+    """Return the visible insert events that have no visible delete event.
+
+    `deletes` may include events for rows of other files. `read_deletes` may omit the column `row`.
+    """
+    return subtract_deletes(
+        visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)
+    )

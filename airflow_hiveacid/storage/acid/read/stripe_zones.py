@@ -1,30 +1,24 @@
 """The time zones in which the stripes of an ORC file were written.
 
 Java's writer stores the time zone of its JVM in each stripe's footer, so the stripes of one file
-can have different zones (Hive's CONCATENATE copies stripes). Input is an open tail and stripe
-numbers. Output is stripes with the rules of their zones. This module must not read rows.
+can have different zones (Hive's CONCATENATE copies stripes). This module must not read rows.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
-from airflow_hiveacid.storage.orc.footer import TypeKind, Writer
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, Writer
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, writer_time_zones
-from airflow_hiveacid.storage.values.time_zones import zone_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.time_zones import TimeZone, zone_of
 
 _KNOWN_TO_ARROW: Final = frozenset({"UTC", "GMT"})
 _log: Final = logging.getLogger(__name__)
@@ -46,11 +40,7 @@ class StripeZones:
     def parts(self, column_ids: Iterable[int]) -> Iterator[tuple[TimeZone | None, tuple[int, ...]]]:
         """Yield the stripes in order, grouped by zone; None means UTC.
 
-        Args:
-            column_ids: the columns to read. Without timestamps, the zones do not matter.
-
-        Raises:
-            UnsupportedFileError: the rules of a zone are not known.
+        Without timestamps in the columns, the zones do not matter.
         """
         if self.are_known_to_arrow or not self._have_clock_times(column_ids):
             yield None, self.stripes
@@ -67,12 +57,8 @@ class StripeZones:
             yield zone, tuple(stripe for _, stripe in group)
 
     def _have_clock_times(self, column_ids: Iterable[int]) -> bool:
-        types = self.tail.types
-        return any(
-            types[column_id].kind == TypeKind.TIMESTAMP
-            or self._have_clock_times(types[column_id].children)
-            for column_id in column_ids
-        )
+        kinds = (self.tail.types[column_id].kind for column_id in self.tail.below(column_ids))
+        return TypeKind.TIMESTAMP in kinds
 
     def _zone(self, name: str) -> TimeZone | None:
         try:
@@ -91,11 +77,6 @@ def zones_of(fs: pafs.FileSystem, tail: OrcTail, stripes: Sequence[int]) -> Stri
 
     The footers are read only if they may contain a zone that matters. The other stripes count as
     written in UTC.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     names = (
         writer_time_zones(fs, tail, stripes)

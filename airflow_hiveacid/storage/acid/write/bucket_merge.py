@@ -1,9 +1,8 @@
 """Compact one bucket: merge its sorted files into one sorted file per result directory.
 
-Input is the files of one bucket, and their compaction plan. Output is staged files. Only one batch
-of every open file is in memory, regardless of file sizes. Rows keep their identity and all values.
-The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
-stripes are copied without decoding (`whole_stripes`).
+Only one batch of every open file is in memory, regardless of file sizes. Rows keep their identity
+and all values. The merge drops only events with write IDs that the compactor's list excludes. Large
+unchanged stripes are copied without decoding (`whole_stripes`).
 
 `bucket_parts` compacts a large bucket with several tasks.
 
@@ -21,21 +20,25 @@ from __future__ import annotations
 import functools
 import itertools
 import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketProperty
+from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, Keys, current_write_ids
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
-from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
+from airflow_hiveacid.storage.acid.read.scan import live_in, visible_in
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.write.whole_stripes import (
     WholeStripe,
@@ -44,23 +47,14 @@ from airflow_hiveacid.storage.acid.write.whole_stripes import (
     without,
 )
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.identity import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.stores.staging import Staging
-
-    Parts: TypeAlias = Iterator[pa.RecordBatch | WholeStripe | None]
+Parts: TypeAlias = Iterator[pa.RecordBatch | WholeStripe | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +99,7 @@ class CompactedFile:
 
 
 def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
-    """Compact one bucket; write no file for a result without rows.
-
-    Raises:
-        CorruptFileError: an input is damaged or out of order.
-    """
+    """Compact one bucket; write no file for a result without rows."""
     results = []
     for output in work.outputs:
         if output.is_delete:
@@ -174,11 +164,7 @@ def rows_to_decode(
 def _without_twins(
     rows: Iterator[pa.RecordBatch], inserts: Sequence[AcidFile]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; raise an error if two rows have the same identity.
-
-    Raises:
-        UnsupportedFileError: see above; the message contains the files that may have these rows.
-    """
+    """Yield the rows; raise an error if two rows have the same identity."""
     last: Key | None = None
     for batch in rows:
         if batch.num_rows:

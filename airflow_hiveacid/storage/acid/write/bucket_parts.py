@@ -3,38 +3,36 @@
 Each part writes the rows of its range that must be decoded, and reports the stripes that can be
 copied (`compact_part`). Then one task copies the stripes of all parts and the reported stripes into
 the bucket's file (`SplitCompaction.rest`). So a stripe that can be copied is copied once.
+
+Parts are ranges that together contain every identity exactly once. Stripes are assigned to parts by
+the statistics of their identity columns. A task cuts the rows of its stripes to its range, so a
+stripe may belong to several parts.
 """
 
 from __future__ import annotations
 
+import itertools
 import posixpath
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.identity import Key, KeyRange
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
     rows_to_decode,
     stripes_to_copy,
     write_file,
 )
-from airflow_hiveacid.storage.acid.write.key_ranges import (
-    SplitBucket,
-    numbers_by_file,
-    split_bucket,
-)
-from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between
+from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between, least_length
 from airflow_hiveacid.storage.stores.locations import locate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.acid.identity import KeyRange
-    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
-    from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +74,7 @@ class SplitCompaction:
     def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
         """Return the work that remains after the parts: to join them, and to merge delete events.
 
-        Args:
-            done: the parts' results, in identity order.
+        `done` are the parts' results, in identity order.
 
         Raises:
             CorruptFileError: the parts have read a different number of rows than the files contain,
@@ -116,12 +113,7 @@ class SplitCompaction:
 
 
 def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction | None:
-    """Split the compaction of a bucket into parts of about `part_bytes`; None means one part.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
-        StorageError: reading failed.
-    """
+    """Split the compaction of a bucket into parts of about `part_bytes`; None means one part."""
     split = split_bucket(work.inserts, part_bytes)
     return None if split is None else SplitCompaction(work=work, split=split)
 
@@ -131,9 +123,6 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
 
     No stripe of the part's file has rows on both sides of a stripe that is to be copied. Otherwise,
     neither stripe could be copied into the bucket's file.
-
-    Raises:
-        CorruptFileError: an input is damaged or out of order.
     """
     (output,) = work.outputs
     whole = stripes_to_copy(work)
@@ -155,13 +144,11 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
 
 
 def _rows_output(work: BucketCompaction) -> BaseName | DeltaName:
-    """Return the result directory with insert events."""
     (output,) = (name for name in work.outputs if not name.is_delete)
     return output
 
 
 def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
-    """Return a description of a part's file."""
     name = bucket_file(file.bucket_id)
     store, path = locate(staging.part_path(name, file.attempt))
     return AcidFile(
@@ -174,3 +161,102 @@ def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
         root=staging.root,
         keys=keys,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One range, the files that may have rows in the range, and the numbers of their stripes.
+
+    `stripes` contains the 0-based numbers by file key.
+    """
+
+    keys: KeyRange
+    inserts: tuple[AcidFile, ...]
+    stripes: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitBucket:
+    """The parts of a bucket in identity order.
+
+    `rows` is the number of rows in all files, whether visible or not. `least_bytes` is the length
+    from which a stripe is copied into the bucket's file.
+    """
+
+    parts: tuple[Part, ...]
+    rows: int
+    least_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stripe:
+    """One stripe with rows, and bounds of its identities, both inclusive."""
+
+    file: AcidFile
+    number: int
+    length: int
+    rows: int
+    first: Key
+    last: Key
+
+
+def split_bucket(inserts: Sequence[AcidFile], part_bytes: int) -> SplitBucket | None:
+    """Split a bucket's files into parts of about `part_bytes`; return None for one part."""
+    stripes = list(itertools.chain.from_iterable(each_in_threads(_stripes, inserts)))
+    limits = _limits(stripes, part_bytes)
+    if not limits:
+        return None
+    ends = [*limits, None]
+    ranges = [KeyRange(after=a, up_to=b) for a, b in zip([None, *limits], ends, strict=True)]
+    return SplitBucket(
+        parts=tuple(_part(keys, stripes) for keys in ranges),
+        rows=sum(stripe.rows for stripe in stripes),
+        least_bytes=least_length(stripe.length for stripe in stripes),
+    )
+
+
+def numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    """Group stripes, given by file key and number, by file; the numbers of a file ascend."""
+    by_file: dict[str, list[int]] = {}
+    for key, number in stripes:
+        by_file.setdefault(key, []).append(number)
+    return {key: tuple(sorted(numbers)) for key, numbers in by_file.items()}
+
+
+def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
+    limits: list[Key] = []
+    size = 0
+    ordered = sorted(stripes, key=lambda stripe: stripe.last)
+    for stripe, following in itertools.pairwise(ordered):
+        size += stripe.length
+        if size >= part_bytes and stripe.last < following.last:
+            limits.append(stripe.last)
+            size = 0
+    return limits
+
+
+def _part(keys: KeyRange, stripes: Sequence[_Stripe]) -> Part:
+    matches = [stripe for stripe in stripes if keys.may_contain_some(stripe.first, stripe.last)]
+    return Part(
+        keys=keys,
+        inserts=tuple({stripe.file.key: stripe.file for stripe in matches}.values()),
+        stripes=numbers_by_file((stripe.file.key, stripe.number) for stripe in matches),
+    )
+
+
+def _stripes(file: AcidFile) -> list[_Stripe]:
+    tail = file.tail()
+    return [
+        _Stripe(
+            file=file,
+            number=number,
+            length=stripe.length,
+            rows=stripe.rows,
+            first=first,
+            last=last,
+        )
+        for number, (stripe, (first, last)) in enumerate(
+            zip(tail.stripes, end_keys(file, bounds_of(file, tail)), strict=True)
+        )
+        if stripe.rows
+    ]

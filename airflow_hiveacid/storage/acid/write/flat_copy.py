@@ -4,29 +4,25 @@ Input is files that a different program, such as Spark, wrote. These files have 
 at the top level. Output is an ACID file of insert events. For an insert-only table, output is a
 file of rows without identities. The module does not decode values of the table. The module copies
 the streams and gives the columns new IDs. For an ACID file, this module adds five identity columns
-(as runs), the struct `row` around the table's columns, and the tail. This module must not depend on
-which program wrote the flat files.
+(as runs), the struct `row` around the table's columns, and the tail.
 
 `flat_layout` defines the content of a flat file. The key column, if present, is not copied.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    HiveAcidError,
-    UnsupportedFileError,
-)
-from airflow_hiveacid.format.ids import RowId
-from airflow_hiveacid.format.types import (
-    PrimitiveType,
-)
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import PrimitiveType
 from airflow_hiveacid.storage.acid.row_schema import (
     ROW_COLUMN_ID,
     Operation,
@@ -46,6 +42,8 @@ from airflow_hiveacid.storage.acid.write.tail import (
     plain_types,
     whole_tail,
 )
+from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, restate_bounds
@@ -59,25 +57,9 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     with_row_index,
 )
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
-    file_errors,
-    make_directory,
-    storage_errors,
-)
+from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.ids import BucketProperty, WriteId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.compression import Compression
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
@@ -135,44 +117,30 @@ class CopiedFile:
     key: str | None
 
 
-def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFile | None:
+def copy_flat(work: FlatCopy, uri_of: Callable[[str | None], str]) -> CopiedFile | None:
     """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
-    Args:
-        work: The plan of the copy.
-        new_file: A function that takes the value of the key column and returns the URI of the new
-            file.
+    `uri_of` takes the value of the key column and returns the URI of the new file.
 
     Raises:
         UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be
             copied.
-        CorruptFileError: a flat file is damaged.
-        LocationPermissionError: reading or writing a file is not permitted.
-        StorageError: reading or writing failed for a different reason.
     """
     filled = _filled(work)
     first = next(filled, None)
     if first is None:
         return None
     key = key_of(first.tail) if work.has_key else None
-    fs, path = open_location(new_file(key))
-    make_directory(fs, posixpath.dirname(path))
-    with storage_errors("write", path):
-        out = fs.open_output_stream(path, compression=None)
-    try:
-        with storage_errors("write", path), out:
-            copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
-            for flat_file in itertools.chain([first], filled):
-                with (
-                    file_errors("read", flat_file.tail.path),
-                    flat_file.fs.open_input_file(flat_file.tail.path) as source,
-                ):
-                    copy.add(source, flat_file.tail, flat_file.stripes)
-            size = copy.finish(path)
-    except BaseException:
-        with contextlib.suppress(HiveAcidError):
-            delete_file(fs, path)
-        raise
+    fs, path = open_location(uri_of(key))
+    with new_file(fs, path) as out:
+        copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
+        for flat_file in itertools.chain([first], filled):
+            with (
+                file_errors("read", flat_file.tail.path),
+                flat_file.fs.open_input_file(flat_file.tail.path) as source,
+            ):
+                copy.add(source, flat_file.tail, flat_file.stripes)
+        size = copy.finish(path)
     return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
 
 
@@ -185,17 +153,11 @@ class _Filled(NamedTuple):
 
 
 def _filled(work: FlatCopy) -> Iterator[_Filled]:
-    """Yield the parts that have rows, one at a time, because there may be many small parts.
-
-    Raises:
-        UnsupportedFileError: a part does not have the expected layout, or differs from earlier
-            parts.
-    """
+    """Yield the parts that have rows, one at a time, because there may be many small parts."""
     expected: tuple[Compression, str | None] | None = None
     for part in work.sources:
         fs, path = open_location(part.uri)
-        with file_errors("read", path):
-            tail = read_tail(fs, path)
+        tail = read_tail(fs, path)
         check_flat(tail, work.columns, row_index_stride=work.row_index_stride, has_key=work.has_key)
         stripes = part.stripes(tail)
         if not stripes:
@@ -236,11 +198,7 @@ class _PlainCopy:
         self.rows = 0
 
     def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
-        """Copy stripes from one flat file; `stripes` contains their numbers.
-
-        Raises:
-            UnsupportedFileError: the file's timestamps were not written in UTC.
-        """
+        """Copy stripes from one flat file; `stripes` contains their numbers."""
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in stripes:
             content = stripe_content(source, tail, number)
@@ -255,11 +213,7 @@ class _PlainCopy:
             self.rows += content.rows
 
     def finish(self, path: str) -> int:
-        """Write the tail; return the size of the file.
-
-        Raises:
-            UnsupportedFileError: the statistics of the file's many stripes exceed a reader's limit.
-        """
+        """Write the tail; return the size of the file."""
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
         postscript.CopyFrom(self._first.postscript)
@@ -353,7 +307,6 @@ class _AcidCopy(_PlainCopy):
         return compose_tail([part], self._work.columns, facts, path=path)
 
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
-        """Return the five ACID columns before `row`."""
         layout = RunLayout(
             compression=tail.compression,
             block_bytes=tail.compression_block_bytes,

@@ -4,14 +4,16 @@ Some columns are stored with a different type than in the table (`flat_kind`). T
 represent the same values, and the writer of flat files stores them exactly. For example, a date is
 stored as its day number. Day numbers do not depend on a calendar. The table's columns may be
 followed by a key column. The key column contains the same string in every row of the file. This key
-identifies the target of the rows. This module must not depend on which program writes flat files.
+identifies the target of the rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     ArrayType,
@@ -26,12 +28,7 @@ from airflow_hiveacid.format.types import (
 from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID, type_tree
 from airflow_hiveacid.storage.orc.compression import WRITABLE
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode
 
 UTC_ZONES: Final = frozenset(
     {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
@@ -105,17 +102,7 @@ def flat_kind(hive_type: HiveType) -> TypeKind:
 def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
-    """Check that a flat file with these columns has the expected layout.
-
-    Args:
-        tail: the file's tail.
-        columns: the table's columns.
-        row_index_stride: the row index stride with which the file was written.
-        has_key: True if the file has the key column.
-
-    Raises:
-        UnsupportedFileError: the layout differs.
-    """
+    """Check that a flat file with these columns has the expected layout."""
     nodes = type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
     types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]

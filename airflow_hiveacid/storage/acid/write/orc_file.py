@@ -1,9 +1,9 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-Input is batches of storable values. Output is one file. The module never reads the file, and holds
-only one stripe in memory. Subclasses interpret the rows and provide the tail. The subclass in
-`writer` writes ACID files, and the subclass in `storage.plain.write` writes rows without
-identities. This module must not interpret directory names.
+The module never reads the file, and holds only one stripe in memory. Subclasses interpret the rows
+and provide the tail. The subclass in `writer` writes ACID files, and the subclass in
+`storage.plain.write` writes rows without identities. This module must not interpret directory
+names.
 """
 
 from __future__ import annotations
@@ -11,28 +11,23 @@ from __future__ import annotations
 import abc
 import contextlib
 import posixpath
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.row_encoder import RowEncoder
-from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, StripeSink, WriterOptions
+from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, Encoder, StripeSink, WriterOptions
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter, stripe_content
 from airflow_hiveacid.storage.orc.tail import serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.column_types import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.encoders import Encoder
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.stores.filesystem import delete_file, storage_errors
+from airflow_hiveacid.storage.values.column_types import TypeNode, is_text
 
 _Key = TypeVar("_Key")
 
@@ -48,9 +43,7 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     string in a dictionary column. Readers that load a whole stripe would also have to hold all
     these rows.
 
-    Args:
-        nodes: The types of the columns that contain values. A file of delete events has no such
-            columns.
+    `nodes` are the columns that contain values. A file of delete events has no such columns.
     """
     texts = sum(is_text(node.type) for top in nodes for node in top.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
@@ -59,6 +52,9 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
 class AbortsUnlessClosed(abc.ABC):
     """A file being written. A `with` block aborts the file, unless it was closed before."""
 
+    _fs: pafs.FileSystem
+    _path: str
+    _stream: pa.NativeFile
     _is_open: bool
 
     def __enter__(self) -> Self:
@@ -73,9 +69,13 @@ class AbortsUnlessClosed(abc.ABC):
         if self._is_open:
             self.abort()
 
-    @abc.abstractmethod
     def abort(self) -> None:
         """Close and delete the unfinished file, if the file system permits this."""
+        self._is_open = False
+        with contextlib.suppress(Exception):
+            self._stream.close()
+        with contextlib.suppress(Exception):
+            delete_file(self._fs, self._path)
 
 
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
@@ -98,18 +98,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     ) -> None:
         """Open the file; create its directory if it is missing.
 
-        Args:
-            fs: The file system to write to.
-            path: The file's path on this file system.
-            nodes: The columns' types.
-            options: Compression and sizes.
-            has_root: True if the file has ACID columns and `row` contains the table's columns.
-            stripe_rows: The maximum number of rows in a stripe.
-            table: The table, for messages.
-
-        Raises:
-            LocationPermissionError: writing the file is not permitted.
-            StorageError: the file cannot be created for a different reason.
+        If `has_root`, the file has ACID columns and `row` contains the table's columns.
+        `stripe_rows` is the maximum number of rows in a stripe. `table` is for messages.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
@@ -137,20 +127,11 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
     def abort(self) -> None:
         """Close and delete the unfinished file, if the file system permits this."""
-        self._is_open = False
         self._encoder = None
-        with contextlib.suppress(OSError):
-            self._stream.close()
-        with contextlib.suppress(OSError):
-            self._fs.delete_file(self._path)
+        super().abort()
 
     def _finish(self, empty: pa.Schema) -> OrcTail:
-        """Write the last stripe and the tail; `empty` is the schema to use for a file without rows.
-
-        Raises:
-            CorruptFileError: the encoder ended stripes at different rows than expected; do not use
-                the file.
-        """
+        """Write the last stripe and the tail; `empty` is the schema of a file without rows."""
         if self._first_key is None:
             self._start(empty)
         self._finish_part()

@@ -1,29 +1,25 @@
 """Convert Arrow values to Python values in the form that ORC stores.
 
 Dates become day numbers, decimals become unscaled integers, and timestamps become pairs of seconds
-and nanoseconds. Structs become tuples, and maps become dictionaries. Input is arrays and the types
-of their columns. This module must not depend on the writer.
+and nanoseconds. Structs become tuples, and maps become dictionaries.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.storage.values.char_text import is_utf8
+from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import used_items
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DECIMAL_BYTES: Final = 16
 
@@ -70,11 +66,7 @@ class PythonValues:
         return _masked(values, list(zip(*fields, strict=True)))
 
     def of(self, values: pa.Array, node: TypeNode) -> list[Any]:
-        """Return the values of a column of any type.
-
-        Raises:
-            TypeMismatchError: see `of_struct`.
-        """
+        """Return the values of a column of any type."""
         arrow = values.type
         if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
             seconds, nanos = seconds_and_nanos(values)

@@ -3,17 +3,18 @@
 In a file of inserted rows, only the tail and two columns contain the write ID: original and current
 write ID. These columns consist of runs of a single value, so the module rewrites them. Every other
 stream is copied unchanged. The module refuses a file if its layout differs from the layout of our
-writers. This module must not depend on why a file needs a different write ID.
+writers.
 """
 
 from __future__ import annotations
 
-import contextlib
-import posixpath
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
     OPERATION_COLUMN_ID,
@@ -22,7 +23,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunLayout, Series, column_of_runs
+from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.stripe_copy import (
     DATA,
     ROW_INDEX,
@@ -33,18 +34,10 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
 )
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
     file_errors,
-    make_directory,
-    storage_errors,
+    new_file,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.storage.orc.runs import RunColumn
 
 # The columns of the original and the current write ID.
 _CHANGED: Final = (IDENTITY_COLUMN_IDS[0], ROW_COLUMN_ID - 1)
@@ -70,37 +63,20 @@ def reissue(work: Reissue) -> int:
     Raises:
         UnsupportedFileError: the source does not have the layout of our writers, or contains events
             other than inserts of write ID `old`. The target is deleted.
-        CorruptFileError: the source is damaged.
-        StorageError: reading or writing failed.
     """
     fs, source = open_location(work.source)
-    with file_errors("read", source):
-        tail = read_tail(fs, source)
+    tail = read_tail(fs, source)
     _check_ours(tail, work.old)
     target_fs, target = open_location(work.target)
-    make_directory(target_fs, posixpath.dirname(target))
-    with storage_errors("write", target):
-        out = target_fs.open_output_stream(target, compression=None)
-    try:
-        with (
-            storage_errors("write", target),
-            out,
-            file_errors("read", source),
-            fs.open_input_file(source) as content,
-        ):
-            return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
-    except BaseException:
-        with contextlib.suppress(HiveAcidError):
-            delete_file(target_fs, target)
-        raise
+    with (
+        new_file(target_fs, target) as out,
+        file_errors("read", source),
+        fs.open_input_file(source) as content,
+    ):
+        return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
-    """Check that a file contains only insert events of one write ID.
-
-    Raises:
-        UnsupportedFileError: the file contains other events.
-    """
     constants = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
     is_ours = all(
         tail.integer_range(column) == (value, value) for column, value in constants.items()
@@ -146,7 +122,6 @@ def _runs(tail: OrcTail, value: int, rows: int) -> RunColumn:
 
 
 def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
-    """Return the stripe with both write ID columns replaced by `runs`."""
     streams = [stream for stream in content.streams if stream.column not in _CHANGED]
     for column in _CHANGED:
         streams += (

@@ -1,16 +1,19 @@
 """Write ORC stripes row by row, for timestamps that Arrow writes incorrectly.
 
-Input is record batches. Output is stripes, as from `encoders.ArrowEncoder`. Arrow stores a
-timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds towards zero,
-so a fraction of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and
-nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer, so a file can
-contain stripes of both. This module must not depend on files or on the meaning of columns.
+Arrow stores a timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds
+towards zero, so a fraction of a second before 1970 becomes negative nanoseconds. This encoder
+passes seconds and nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer,
+so a file can contain stripes of both.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import (
@@ -30,14 +33,7 @@ from airflow_hiveacid.storage.orc.encoders import (
     WriterOptions,
 )
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode
 
 
 class RowEncoder:
@@ -59,15 +55,9 @@ class RowEncoder:
     ) -> None:
         """Start an encoder for rows of these types.
 
-        Args:
-            sink: The sink that receives the stripes.
-            nodes: The types of the table's columns.
-            options: Compression and sizes.
-            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Text that is
-                not UTF-8 is written as binary. This changes only the dictionary streams of a
-                stripe.
-            table: The table, for messages.
-            has_root: True if the file has ACID columns and `row` contains the table's columns.
+        `byte_ids` are the text columns with values that are not UTF-8. Such text is written as
+        binary, which changes only the dictionary streams of a stripe. If `has_root`, the file has
+        ACID columns and `row` contains the table's columns.
 
         Raises:
             ConfigurationError: pyorc is not installed.

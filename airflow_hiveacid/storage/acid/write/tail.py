@@ -10,9 +10,11 @@ this field. Trino requires this value, and recognizes our ACID files by `hive.ac
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -40,13 +42,7 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, restate_bounds
-from airflow_hiveacid.storage.values.column_types import row_type, types_from
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode, row_type, types_from
 
 _ACID_VERSION: Final = b"2"
 
@@ -55,11 +51,8 @@ _ACID_VERSION: Final = b"2"
 class AcidFacts:
     """The facts about a file that the tails of the encoders do not contain.
 
-    Attributes:
-        stripe_keys: Identity of the last row of each stripe, in file order.
-        is_delete: True if the events are delete events.
-        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
-            are wrong.
+    `stripe_keys` has the identity of the last row of each stripe, in file order. `nul_column_ids`
+    are columns with NUL characters; their string statistics are wrong.
     """
 
     stripe_keys: Sequence[RecordIdentifier]
@@ -83,12 +76,7 @@ def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
 
 
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """Return the types of an ACID file by column ID, with the lengths of char and varchar.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the types of an ACID file by column ID, with the lengths of char and varchar."""
     row_type(columns)  # raises for unions
     nodes = type_tree(columns)
     root = pb.Type(
@@ -110,12 +98,8 @@ def compose_tail(
 ) -> OrcTail:
     """Return the tail of the whole ACID file.
 
-    Args:
-        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
-            all have the same compression and row index stride.
-        columns: The table's columns.
-        facts: The facts that the parts' tails do not contain.
-        path: The file, for messages.
+    The `parts`, at least one, have the offsets of their stripes in the file, and the same
+    compression and row index stride.
     """
     tail = whole_tail(parts, acid_types(columns), facts.nul_column_ids, path=path)
     _add_user_metadata(tail.footer, facts)
@@ -123,11 +107,7 @@ def compose_tail(
 
 
 def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """Return the types of a file of rows without identities, by column ID.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-    """
+    """Return the types of a file of rows without identities, by column ID."""
     nodes = types_from(columns, 1)
     root = pb.Type(
         kind=TypeKind.STRUCT,
@@ -146,13 +126,8 @@ def whole_tail(
 ) -> OrcTail:
     """Return the tail of the whole file, without the user metadata of ACID files.
 
-    Args:
-        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
-            all are from the same kind of writer with the same options.
-        types: The ORC types, by column ID.
-        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
-            are wrong.
-        path: The file, for messages.
+    The `parts`, at least one, have the offsets of their stripes in the file. All are from the same
+    kind of writer with the same options. `types` are in order of column ID.
     """
     first = parts[0]
     footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()

@@ -10,44 +10,37 @@ if every small stripe were copied. `least_length` bounds their number.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import LONG_MAX, BucketProperty
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import identity_at
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Keys, current_write_ids
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
-from airflow_hiveacid.storage.acid.read.live import visible_in
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, end_keys
-from airflow_hiveacid.storage.acid.row_schema import OPERATION_COLUMN_ID, Operation
+from airflow_hiveacid.storage.acid.read.scan import visible_in
+from airflow_hiveacid.storage.acid.row_schema import (
+    OPERATION_COLUMN_ID,
+    Operation,
+    RecordIdentifier,
+)
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
-from airflow_hiveacid.storage.orc.footer import OrcCalendar
-from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail
+from airflow_hiveacid.storage.orc.stripe_copy import StripeContent, stripe_content
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.identity import Key, KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
 
 LARGE_BYTES: Final = 8 << 20
 """The length from which a stripe is copied, regardless of how many stripes the result has."""
@@ -107,22 +100,10 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 ) -> tuple[WholeStripe, ...]:
     """Return the stripes that can be copied unchanged, in identity order.
 
-    Args:
-        inserts: the files with rows.
-        deletes: the files with delete events. These files may include events for rows of other
-            files.
-        write_ids: the list that decides which events are visible.
-        bucket_id: the result's bucket.
-        columns: the table's columns.
-        options: the writer options of the result.
-        chosen: the 0-based numbers of a file's stripes that belong to the result, by file key; all
-            stripes of a file without an entry belong to it.
-        keys: the range of the result's identities.
-        least_bytes: the length from which stripes are copied; None means by `least_length`.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
-        StorageError: reading failed.
+    `deletes` may include events for rows of other files. `chosen` has the 0-based numbers of a
+    file's stripes that belong to the result, by file key; all stripes of a file without an entry
+    belong to it. `keys` is the range of the result's identities. Stripes are copied from a length
+    of `least_bytes`; None means by `least_length`.
     """
     tails = {
         file.key: tail
@@ -157,8 +138,7 @@ def least_length(lengths: Iterable[int]) -> int:
     reach it. So the small stripes of many compactions are copied until they are too many for one
     file. Then one compaction decodes and merges them.
 
-    Args:
-        lengths: the lengths in bytes of all stripes that may be copied.
+    `lengths` are the bytes of all stripes that may be copied.
 
     Example:
         >>> least_length([300_000] * 256) == LEAST_BYTES
@@ -291,7 +271,6 @@ def _range_of_file(file: AcidFile) -> _Range:
 def _copyable(
     file: AcidFile, tail: OrcTail, numbers: Iterable[int], least: int
 ) -> dict[int, StripeContent]:
-    """Return the contents of the stripes that can be copied, by stripe number."""
     contents = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number in numbers:
@@ -311,7 +290,6 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    """Return the identity range of one stripe; the stripe must not be empty."""
     ends: list[RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):

@@ -1,10 +1,8 @@
 """Write one bucket file of a base, delta or delete delta that Hive and Trino can read.
 
-Input is batches of ACID events in identity order. Output is one file: first the stripes as they
-fill up, then the tail. The tail contains everything that readers rely on: the key index, ACID
-statistics and version, exact column statistics, types with lengths, and the calendar. The module
-never reads the file, and holds only one stripe in memory. This module must not depend on
-directories, the write IDs of a snapshot or the published path.
+The tail contains everything that readers rely on: the key index, ACID statistics and version, exact
+column statistics, types with lengths, and the calendar. The module never reads the file, and holds
+only one stripe in memory.
 
 Example:
     >>> import tempfile
@@ -24,14 +22,16 @@ Example:
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import (
-    InvalidNameError,
-    TypeMismatchError,
-)
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import InvalidNameError, TypeMismatchError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,
     delete_events,
@@ -49,21 +49,12 @@ from airflow_hiveacid.storage.acid.row_schema import (
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_part
+from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.limits import fit_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 __all__ = [
     "AcidFileWriter",
@@ -105,20 +96,11 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
     ) -> None:
         """Open the file; create its directory if it is missing.
 
-        Args:
-            fs: The file system to write to.
-            path: The file's path on this file system. The last component of the path is
-                `bucket_NNNNN`.
-            columns: The table's columns without partition columns.
-            options: Compression and sizes.
-            is_delete: True for a file of delete events, False for insert events.
-            table: The table, for messages; by default the path.
+        The last component of `path` is `bucket_NNNNN`. `columns` are without partition columns.
+        `table` is for messages; by default, it is the path.
 
         Raises:
-            InvalidNameError: the path does not end with the name of a bucket file, or a column's
-                type is not a Hive type.
-            UnsupportedTableError: a column's type is a union or contains a union.
-            LocationPermissionError: writing the file is not permitted.
+            InvalidNameError: the path does not end with the name of a bucket file.
         """
         name = parse_file_name(posixpath.basename(path))
         if not isinstance(name, BucketFileName):
@@ -141,10 +123,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
     def write(self, batch: pa.RecordBatch) -> None:
         """Append events; each identity must be greater than all earlier identities.
 
-        Args:
-            batch: Events with the schema `acid_schema(columns)`. Timestamps may have any unit, but
-                all batches must use the same unit. Values of `char` columns may be padded or
-                unpadded.
+        `batch` has the schema `acid_schema(columns)`. Timestamps may have any unit, but all batches
+        must use the same unit. Values of `char` columns may be padded or unpadded.
 
         Raises:
             CorruptFileError: identities do not ascend, or an event has a different bucket or
@@ -176,7 +156,6 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         Raises:
             CorruptFileError: the stripe is truncated, or its identities are not greater than all
                 earlier identities.
-            StorageError: reading failed.
         """
         self._finish_part()
         self._check.pass_over(stripe.first, stripe.last)

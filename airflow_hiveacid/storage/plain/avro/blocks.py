@@ -1,8 +1,7 @@
 """Read and decompress the blocks of an Avro file, within limits that depend on the file size.
 
 A few hundred bytes of bzip2 can expand to gigabytes. A block can also state that it contains
-billions of records without any bytes. Input is a file that was read up to the end of the header.
-Output is the number of records and the bytes of each block. This module must not interpret schemas.
+billions of records without any bytes. This module must not interpret schemas.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ from __future__ import annotations
 import bz2
 import io
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.storage.plain.avro.schema import cramjam
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import pyarrow as pa
 
 SNAPPY: Final = "snappy"
 SYNC_BYTES: Final = 16

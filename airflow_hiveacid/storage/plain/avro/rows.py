@@ -1,10 +1,9 @@
 """Read the rows of one Avro file in the types of a Hive table, like Hive's AvroSerDe.
 
-Input is a file and columns. Output is batches in file order. Columns are found by name; a column
-that is not in the file is NULL. fastavro decodes value by value. This decoding is slow, but
-correct. Timestamps are stored as instants. The module reads timestamps only if the file states that
-the writer's time zone was UTC. Dates and times before 1582-10-15 are read in the calendar that the
-file states.
+Columns are found by name; a column that is not in the file is NULL. fastavro decodes value by
+value. This decoding is slow, but correct. Timestamps are stored as instants. The module reads
+timestamps only if the file states that the writer's time zone was UTC. Dates and times before
+1582-10-15 are read in the calendar that the file states.
 """
 
 from __future__ import annotations
@@ -14,14 +13,18 @@ import json
 import struct
 import sys
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -35,32 +38,26 @@ from airflow_hiveacid.format.types import (
 from airflow_hiveacid.storage.plain.avro.blocks import (
     CODECS,
     SNAPPY,
+    Block,
     BoundedSource,
     blocks_of,
 )
-from airflow_hiveacid.storage.plain.avro.schema import cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.avro.schema import Schema, cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
-    to_proleptic_days,
+    SWITCHOVER_SECOND,
+    proleptic_dates,
     to_proleptic_seconds,
+    unknown_calendar,
 )
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of, with_parts
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import ModuleType
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.avro.blocks import Block
-    from airflow_hiveacid.storage.plain.avro.schema import Schema
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
 IS_PROLEPTIC: Final = "writer.proleptic"
@@ -70,7 +67,6 @@ OF_OLD_ZONES: Final = "writer.zone.conversion.legacy"
 _UTC: Final = frozenset({"UTC", "GMT", "Z", "Etc/UTC"})
 _MILLIS: Final = 1000
 _NANOS_A_MILLI: Final = 1_000_000
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # Each value is a Python object of about a hundred bytes.
 _MOST_ROWS: Final = 4096
 _TIMES: Final = frozenset({"date", "timestamp-millis"})
@@ -107,20 +103,12 @@ def avro_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    Args:
-        file: the file to read.
-        wanted: the columns to return, in the order of the result.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-
     Raises:
         UnsupportedFileError: a column is stored with a different type, or a value does not fit or
             is ambiguous. The same error is raised if the compression is not deflate, bzip2 or
             Snappy.
-        CorruptFileError: the file is damaged.
         ConfigurationError: fastavro is not installed. The same error is raised if the file uses
             Snappy, and cramjam is not installed.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
@@ -140,11 +128,8 @@ def avro_rows(
                 else pa.nulls(len(records), read_type(type_, timestamps))
                 for name, type_ in types.items()
             ]
-            if columns:
-                yield pa.RecordBatch.from_arrays(columns, names=list(types))
-            else:
-                none = pa.Array.from_buffers(pa.struct([]), len(records), [None])
-                yield pa.RecordBatch.from_struct_array(none)
+            fields = [(n, column.type) for n, column in zip(types, columns, strict=True)]
+            yield batch_of(columns, pa.schema(fields), len(records))
 
 
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -209,9 +194,6 @@ def _records(
     """Yield the records of all blocks.
 
     Dates and times are yielded as numbers, because Python's types for them begin in year 1.
-
-    Raises:
-        ValueError: a block contains more bytes than its records.
     """
     schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
     for block in blocks:
@@ -287,25 +269,17 @@ def _decoded(path: str, records: list[Any], shape: pa.DataType) -> pa.StructArra
 def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
     match wanted:
         case ArrayType(element=element):
-            inner = _converted(target, array.values, element, name)
-            type_ = read_type(wanted, target.form)
-            return pa.ListArray.from_arrays(array.offsets, inner, type=type_, mask=_mask(array))
+            parts = [_converted(target, array.values, element, name)]
         case MapType(value=value):
-            items = _converted(target, array.items, value, name)
-            type_ = read_type(wanted, target.form)
-            return pa.MapArray.from_arrays(
-                array.offsets, array.keys, items, type=type_, mask=_mask(array)
-            )
+            parts = [array.keys, _converted(target, array.items, value, name)]
         case StructType(fields=fields):
             parts = [
                 _converted(target, array.field(index), type_, name)
                 for index, (_, type_) in enumerate(fields)
             ]
-            return pa.StructArray.from_arrays(
-                parts, fields=list(read_type(wanted, target.form)), mask=_mask(array)
-            )
         case _:
             return _leaf(target, array, wanted, name)
+    return with_parts(array, parts, read_type(wanted, target.form))
 
 
 def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
@@ -321,18 +295,13 @@ def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.A
             return array
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
-
-
 def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
     days = array.cast(pa.int32()).fill_null(0).to_numpy()
     if days.min(initial=0) >= SWITCHOVER_DAY or target.is_proleptic:
         return array
     if target.is_proleptic is None:
-        raise _too_old(target, name)
-    mask = array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+        raise unknown_calendar(target.path, name)
+    return proleptic_dates(array)
 
 
 def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
@@ -344,9 +313,9 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         )
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     seconds, part = np.divmod(counts_of(array), _MILLIS)
-    if seconds.min(initial=0) < _OLDEST_SECOND and not target.is_proleptic:
+    if seconds.min(initial=0) < SWITCHOVER_SECOND and not target.is_proleptic:
         if target.is_proleptic is None:
-            raise _too_old(target, name)
+            raise unknown_calendar(target.path, name)
         seconds = to_proleptic_seconds(seconds)
     return in_form(
         Instants(seconds, part * _NANOS_A_MILLI, valid),
@@ -354,12 +323,4 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         None,
         path=target.path,
         column=name,
-    )
-
-
-def _too_old(target: _Target, name: str) -> UnsupportedFileError:
-    return UnsupportedFileError(
-        path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
-        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
     )

@@ -1,8 +1,7 @@
 """Create and compare Avro schemas of a Hive table's columns, like Hive's AvroSerDe.
 
-Input is Hive types. Output is Avro schemas as plain values, and the reason why a file's schema does
-not fit a column. The only type promotion is from int to bigint. Other promotions were not tested
-with all Hive versions.
+The only type promotion is from int to bigint. Other promotions were not tested with all Hive
+versions.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -14,10 +13,12 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -29,12 +30,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import ModuleType
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
 Schema = Any  # parsed JSON: a string, a list (a union) or a mapping
 
@@ -66,11 +61,7 @@ def fastavro() -> ModuleType:
 
 
 def cramjam() -> ModuleType:
-    """Return the library that fastavro needs for files compressed with Snappy.
-
-    Raises:
-        ConfigurationError: the library is not installed.
-    """
+    """Return the library that fastavro needs for files compressed with Snappy."""
     return _library("cramjam", "Avro files compressed with Snappy")
 
 
@@ -89,16 +80,9 @@ def check_avro(
 ) -> None:
     """Raise an error for unsupported Avro tables; do not check tables in other formats.
 
-    Args:
-        table: the table, for messages.
-        storage: the storage of a table or partition.
-        parameters: the table's parameters.
-        columns: the data columns of the table or partition.
-
     Raises:
         UnsupportedTableError: the columns are defined outside the metastore, or Avro does not
             support the type of a column.
-        ConfigurationError: the library is not installed.
     """
     if storage.format is not FileFormat.AVRO:
         return
@@ -239,7 +223,6 @@ def _is_kind(schema: Schema, kind: str) -> bool:
 
 
 def _facts(schema: Schema) -> tuple[object, ...]:
-    """Return the attributes that distinguish primitive types."""
     if isinstance(schema, dict):
         scale = schema.get("scale", 0 if schema.get("logicalType") == "decimal" else None)
         return (*(schema.get(name) for name in _FACTS[:-1]), scale)

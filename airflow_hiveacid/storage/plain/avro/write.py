@@ -1,35 +1,30 @@
 """Write Avro like Hive's AvroSerDe: nullable fields, and timestamps as instants in milliseconds.
 
-Input is batches of rows. Output is one file. The module refuses values that Avro cannot store. Avro
-cannot store strings that are not UTF-8, and fractions of a millisecond (Hive truncates them). The
-module also refuses dates and times before 1582-10-15, because Hive 3.1 and Hive 4 read them
-differently.
+The module refuses values that Avro cannot store. Avro cannot store strings that are not UTF-8, and
+fractions of a millisecond (Hive truncates them). The module also refuses dates and times before
+1582-10-15, because Hive 3.1 and Hive 4 read them differently.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.format.table import FileFormat, Storage
+from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.avro.rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
 from airflow_hiveacid.storage.plain.avro.schema import check_avro, fastavro, schema_of
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import fit_texts
-from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
+from airflow_hiveacid.storage.values.timestamps import with_microseconds
 
 _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
 # The metadata that Hive 4.0.1 writes. Days since 1582-10-15 are the same in all calendars.
@@ -66,9 +61,9 @@ class AvroWriter(StreamWriter):
         for node, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(node, values)
         try:
-            whole = fitted.cast(_mapped(fitted.type, {pa.timestamp("us"): pa.timestamp("ms")}))
+            whole = _cast(fitted, {pa.timestamp("us"): pa.timestamp("ms")})
             numbers = {pa.timestamp("ms"): pa.int64(), pa.date32(): pa.int32()}
-            records = whole.cast(_mapped(whole.type, numbers)).to_pylist(maps_as_pydicts="strict")
+            records = _cast(whole, numbers).to_pylist(maps_as_pydicts="strict")
         except (ValueError, KeyError) as error:
             raise TypeMismatchError(
                 table=self._table,
@@ -82,7 +77,7 @@ class AvroWriter(StreamWriter):
                 self._writer.write(record)
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
-        for array in _times_in(values):
+        for array in filter(lambda leaf: leaf.type in _OLDEST, leaves(values)):
             minimum = pc.min(array.cast(pa.int32() if array.type == pa.date32() else pa.int64()))
             if minimum.is_valid and minimum.as_py() < _OLDEST[array.type]:
                 raise TypeMismatchError(
@@ -94,25 +89,5 @@ class AvroWriter(StreamWriter):
                 )
 
 
-def _times_in(values: pa.Array) -> Iterator[pa.Array]:
-    """Yield the arrays of dates and timestamps in an array, at any depth."""
-    if values.type in _OLDEST:
-        yield values
-    elif pa.types.is_struct(values.type):
-        for child in values.flatten():
-            yield from _times_in(child)
-    elif pa.types.is_map(values.type):
-        yield from _times_in(values.items)
-    elif pa.types.is_list(values.type):
-        yield from _times_in(values.values)
-
-
-def _mapped(type_: pa.DataType, changes: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """Replace some types in a type, at any depth."""
-    if pa.types.is_struct(type_):
-        return pa.struct([pa.field(f.name, _mapped(f.type, changes)) for f in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(type_.key_type, _mapped(type_.item_type, changes))
-    if pa.types.is_list(type_):
-        return pa.list_(_mapped(type_.value_type, changes))
-    return changes.get(type_, type_)
+def _cast(values: pa.Array, types: Mapping[pa.DataType, pa.DataType]) -> pa.Array:
+    return values.cast(with_leaf_types(values.type, lambda type_: types.get(type_, type_)))

@@ -1,20 +1,14 @@
-"""Read the columns of a Parquet file in batches of bounded size, for row groups of any size.
-
-Input is an open file. Output is batches as Arrow reads them. This module must not depend on Hive
-types.
-"""
+"""Read the columns of a Parquet file in batches of bounded size, for row groups of any size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # The buffer size of each column that is read; there may be thousands of columns.
 _BUFFER_BYTES: Final = 256 << 10
@@ -39,9 +33,7 @@ def open_parquet(source: pa.NativeFile, instants_in: str = "us") -> pq.ParquetFi
 
     The types are those of Parquet, whatever types Arrow's writer noted.
 
-    Args:
-        source: the file.
-        instants_in: the unit to which timestamps in 96 bits are converted.
+    Timestamps in 96 bits are converted to the unit `instants_in`.
 
     Raises:
         ArrowInvalid: the file is not a Parquet file.
@@ -84,10 +76,8 @@ def _most_elements(source: pa.NativeFile) -> int:
 def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
     """Yield the columns of a file as batches, in file order.
 
-    Args:
-        opened: the file.
-        names: the column names in the file; batches may contain more columns.
-        most: the maximum number of rows in a batch; batches of long values have fewer rows.
+    Batches may contain more columns than `names`. They have at most `most` rows; batches of long
+    values have fewer.
     """
     # Arrow interprets a dot in a column name as access to a struct field.
     is_plain = not any("." in name for name in names)

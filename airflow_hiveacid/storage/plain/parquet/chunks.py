@@ -2,24 +2,21 @@
 
 Arrow's Python functions about chunks end the process if a description contradicts itself, or if the
 column is encrypted: they do not expect C++ exceptions. Arrow parsed the footer before, so only the
-values of some fields are checked here. Input is the footer's bytes (Thrift's compact protocol).
-This module must not depend on Hive types.
+values of some fields are checked here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    _Fields: TypeAlias = Mapping[int, Callable[[int], int]]
+_Fields: TypeAlias = Mapping[int, Callable[[int], int]]
 
 # Field numbers in parquet.thrift.
 _ROW_GROUPS: Final = 4
@@ -50,17 +47,7 @@ _END_BYTES: Final = 8
 
 
 def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, path: str) -> None:
-    """Check that Arrow can describe all column chunks of a file without ending the process.
-
-    Args:
-        source: the open file.
-        metadata: the file's footer as Arrow parsed it.
-        path: the file, for messages.
-
-    Raises:
-        CorruptFileError: a description contradicts the schema.
-        UnsupportedFileError: a column is encrypted.
-    """
+    """Check that Arrow can describe all column chunks of a file without ending the process."""
     size = int(source.size())
     length = int.from_bytes(source.read_at(_END_BYTES, size - _END_BYTES)[:4], "little")
     footer = source.read_at(length, size - _END_BYTES - length)
@@ -226,7 +213,6 @@ def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _count(data: bytes, offset: int) -> tuple[int, int, int]:
-    """Return the number of elements of a list, their type, and the begin of the first element."""
     head = data[offset]
     count, offset = (
         (head >> 4, offset + 1) if head >> 4 != _LONG_LIST else _unsigned(data, offset + 1)
@@ -242,7 +228,6 @@ def _list(data: bytes, offset: int, read: Callable[[int], int]) -> int:
 
 
 def _skip(data: bytes, offset: int, kind: int) -> int:
-    """Return the end of a value."""
     if kind in _INTEGERS:
         return _unsigned(data, offset)[1]
     if kind == _BINARY:

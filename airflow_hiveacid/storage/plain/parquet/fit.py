@@ -1,12 +1,12 @@
 """Check which types in a Parquet file can be read as a Hive type.
 
-Input is types and the facts of a footer. Output is the reason why a column cannot be read. This
-module must not read values.
+This module must not read values.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,10 +22,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
 )
 from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
-from airflow_hiveacid.storage.values.column_types import arrow_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from airflow_hiveacid.storage.values.column_types import arrow_type, holds, types_in
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _WIDER: Final = {
@@ -66,11 +63,7 @@ class FieldPositions:
             self._positions.setdefault(field.name.lower(), []).append(position)
 
     def of(self, name: str) -> int | None:
-        """Return the position of a name, or None if the name is missing.
-
-        Raises:
-            UnsupportedFileError: several columns have this name.
-        """
+        """Return the position of a name, or None if the name is missing."""
         positions = self._positions.get(name.lower(), [])
         if len(positions) > 1:
             raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")
@@ -94,7 +87,6 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
 
 
 def _hive_text(found: pa.DataType) -> str:
-    """Return Hive's spelling of a stored type, for messages."""
     if pa.types.is_struct(found):
         return f"struct<{','.join(f'{f.name}:{_hive_text(f.type)}' for f in found)}>"
     if pa.types.is_map(found):
@@ -114,7 +106,8 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
     Parquet does not store the length of char and varchar. No reader truncates these types inside a
     nested column.
     """
-    if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
+    is_cut = any(isinstance(type_, CharType | VarcharType) for type_ in types_in(wanted))
+    if is_cut and not isinstance(wanted, CharType | VarcharType):
         return False
     match wanted:
         case StructType(fields=fields):
@@ -177,28 +170,3 @@ def _fit_all(
         for name, type_ in fields
         for position in (positions.of(name),)
     )
-
-
-def _holds_cut_text(wanted: HiveType) -> bool:
-    match wanted:
-        case StructType(fields=fields):
-            return any(_holds_cut_text(type_) for _, type_ in fields)
-        case ArrayType(element=element):
-            return _holds_cut_text(element)
-        case MapType(key=key, value=value):
-            return _holds_cut_text(key) or _holds_cut_text(value)
-        case _:
-            return isinstance(wanted, CharType | VarcharType)
-
-
-def holds(wanted: HiveType, kind: HiveType) -> bool:
-    """Return whether a type is or contains `kind`, at any depth."""
-    match wanted:
-        case StructType(fields=fields):
-            return any(holds(type_, kind) for _, type_ in fields)
-        case ArrayType(element=element):
-            return holds(element, kind)
-        case MapType(key=key, value=value):
-            return holds(key, kind) or holds(value, kind)
-        case _:
-            return wanted == kind

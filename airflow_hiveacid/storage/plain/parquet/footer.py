@@ -1,9 +1,8 @@
 """The facts in a Parquet file's footer that a reader of a Hive table needs.
 
-Input is a file. Output is the file's types as Arrow types, and the writer's metadata about time
-zones and calendars. Hive stores a timestamp as an instant: the moment when clocks in the writer's
-time zone showed this timestamp. Hive also stores this time zone in the footer. Hive 4 also stores
-whether dates use the proleptic Gregorian calendar.
+Hive stores a timestamp as an instant: the moment when clocks in the writer's time zone showed this
+timestamp. Hive also stores this time zone in the footer. Hive 4 also stores whether dates use the
+proleptic Gregorian calendar.
 """
 
 from __future__ import annotations
@@ -11,26 +10,22 @@ from __future__ import annotations
 import enum
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.batches import open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
 """Hive's metadata key for the time zone in which Hive converted wall-clock times to instants."""
@@ -158,10 +153,8 @@ def parquet_errors(path: str) -> Iterator[None]:
     """Convert Arrow's exceptions for a damaged file to our errors.
 
     Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
         UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
             takes to decode the file, such as LZO.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
         try:
@@ -184,12 +177,7 @@ def parquet_errors(path: str) -> Iterator[None]:
 
 
 def read_facts(file: PlainFile) -> ParquetFacts:
-    """Read the facts in the footer of a file.
-
-    Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
-    """
+    """Read the facts in the footer of a file."""
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         return facts_of(open_parquet(source), file.path, source)
 
@@ -198,11 +186,6 @@ def methods_in(file: PlainFile) -> frozenset[str]:
     """Return the names of the compressions and encodings of all column chunks of a file.
 
     Row groups may differ, because tools merge files without encoding their values again.
-
-    Raises:
-        UnsupportedFileError: a column is encrypted.
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         metadata = open_parquet(source).metadata
@@ -213,12 +196,7 @@ def methods_in(file: PlainFile) -> frozenset[str]:
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
-    """Return the number of rows of a Parquet file according to the footer.
-
-    Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
-    """
+    """Return the number of rows of a Parquet file according to the footer."""
     with parquet_errors(path), fs.open_input_file(path) as source:
         return int(open_parquet(source).metadata.num_rows)
 
@@ -230,13 +208,9 @@ def facts_of(
 
     The row count is checked, because a damaged file may seem empty.
 
-    Args:
-        opened: the file.
-        path: the file, for messages.
-        unchecked: the same file, if its column chunks were not checked (`require_readable_chunks`).
+    `unchecked` is the same file, if its column chunks were not checked (`require_readable_chunks`).
 
     Raises:
-        UnsupportedFileError: a column is encrypted.
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
     """
     metadata = opened.metadata
@@ -306,7 +280,6 @@ def _numbers(metadata: pq.FileMetaData) -> list[int]:
 
 
 def _days(schema: pq.ParquetSchema) -> list[int]:
-    """Return the positions of columns with dates."""
     return [i for i in range(len(schema)) if schema.column(i).logical_type.type == _DATE]
 
 

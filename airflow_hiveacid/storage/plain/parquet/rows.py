@@ -1,20 +1,23 @@
 """Read the rows of one Parquet file in the types of a Hive table.
 
-Input is a file and columns. Output is batches in file order. Columns and fields are found by name,
-and case is ignored. As in Hive, a missing column or field is NULL. A numeric type may be wider in
-the table than in the file. A file is refused if the meaning of a value is ambiguous.
+Columns and fields are found by name, and case is ignored. As in Hive, a missing column or field is
+NULL. A numeric type may be wider in the table than in the file. A file is refused if the meaning of
+a value is ambiguous.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -25,9 +28,10 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     ParquetFacts,
@@ -37,11 +41,15 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
 )
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
-    to_proleptic_days,
+    SWITCHOVER_SECOND,
+    proleptic_dates,
     to_proleptic_seconds,
+    unknown_calendar,
 )
-from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.column_types import arrow_type, holds
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.limits import Longs
+from airflow_hiveacid.storage.values.nested import batch_of, parts_of, unsliced, with_parts
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.time_zones import civil_zone_of
 from airflow_hiveacid.storage.values.timestamps import (
@@ -52,19 +60,9 @@ from airflow_hiveacid.storage.values.timestamps import (
     seconds_and_nanos,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow.parquet as pq
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.values.limits import Longs
-
 _NANOS_A_MICRO: Final = 1_000
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _MICROS_A_SECOND: Final = 1_000_000
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,28 +86,17 @@ class _Values:
     array: pa.Array
     nanos: pa.Array | None
 
-    def child(self, at: int) -> _Values:
-        """Return a field of a struct."""
-        return _Values(self.array.field(at), None if self.nanos is None else self.nanos.field(at))
+    def each(self, change: Callable[[pa.Array], pa.Array]) -> _Values:
+        return _Values(change(self.array), None if self.nanos is None else change(self.nanos))
+
+    def part(self, position: int) -> _Values:
+        return self.each(lambda array: parts_of(array)[position])
 
 
 def parquet_rows(
     file: PlainFile, wanted: Sequence[Column], *, batch_rows: int, timestamps: TimestampForm
 ) -> Iterator[pa.RecordBatch]:
-    """Read some columns of the rows of a file.
-
-    Args:
-        file: the file to read.
-        wanted: the columns to return, in the order of the result.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-
-    Raises:
-        UnsupportedFileError: a column is stored with a type that cannot be read as the column's
-            type, or contains an ambiguous value.
-        CorruptFileError: the file is damaged.
-        StorageError, LocationPermissionError: the file cannot be read.
-    """
+    """Read some columns of the rows of a file."""
     types = {column.name: parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
@@ -151,11 +138,7 @@ def parquet_rows(
                 else pa.nulls(batch.num_rows, field.type)
                 for field in fields
             ]
-            if fields:
-                yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-            else:
-                none = pa.Array.from_buffers(pa.struct([]), batch.num_rows, [None])
-                yield pa.RecordBatch.from_struct_array(none)
+            yield batch_of(columns, pa.schema(fields), batch.num_rows)
 
 
 def _readings(
@@ -181,60 +164,35 @@ def _readings(
 def _converted(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
     match wanted:
         case StructType(fields=fields):
-            return _struct(target, values, fields, name)
+            parts = _fields(target, values, fields, name)
         case ArrayType(element=element):
-            whole = _unsliced(values)
-            inner = _converted(target, _below(whole, "values"), element, f"{name}.[]")
-            type_ = read_type(wanted, target.form)
-            return pa.ListArray.from_arrays(
-                whole.array.offsets, inner, type=type_, mask=_mask(whole.array)
-            )
+            values = values.each(unsliced)
+            parts = [_converted(target, values.part(0), element, f"{name}.[]")]
         case MapType(key=key, value=value):
-            whole = _unsliced(values)
-            keys = _converted(target, _below(whole, "keys"), key, f"{name}.[key]")
-            items = _converted(target, _below(whole, "items"), value, f"{name}.[value]")
-            type_ = read_type(wanted, target.form)
-            return pa.MapArray.from_arrays(
-                whole.array.offsets, keys, items, type=type_, mask=_mask(whole.array)
-            )
+            values = values.each(unsliced)
+            parts = [
+                _converted(target, values.part(0), key, f"{name}.[key]"),
+                _converted(target, values.part(1), value, f"{name}.[value]"),
+            ]
         case _:
             return _leaf(target, values, wanted, name)
+    return with_parts(values.array, parts, read_type(wanted, target.form))
 
 
-def _struct(
+def _fields(
     target: _Target, values: _Values, fields: Sequence[tuple[str, HiveType]], name: str
-) -> pa.Array:
+) -> list[pa.Array]:
     array = values.array
     positions = FieldPositions(array.type, target.path)
-    parts, arrow_fields = [], []
+    parts = []
     for field_name, field_type in fields:
-        type_ = read_type(field_type, target.form)
-        arrow_fields.append(pa.field(field_name, type_))
         position = positions.of(field_name)
         parts.append(
-            pa.nulls(len(array), type_)
+            pa.nulls(len(array), read_type(field_type, target.form))
             if position is None
-            else _converted(target, values.child(position), field_type, f"{name}.{field_name}")
+            else _converted(target, values.part(position), field_type, f"{name}.{field_name}")
         )
-    return pa.StructArray.from_arrays(parts, fields=arrow_fields, mask=_mask(array))
-
-
-def _unsliced(values: _Values) -> _Values:
-    """Return the same values with offset 0, because the constructors of list arrays require it."""
-    nanos = values.nanos
-    return _Values(
-        pa.concat_arrays([values.array]) if values.array.offset else values.array,
-        pa.concat_arrays([nanos]) if nanos is not None and nanos.offset else nanos,
-    )
-
-
-def _below(values: _Values, part: str) -> _Values:
-    nanos = values.nanos
-    return _Values(getattr(values.array, part), None if nanos is None else getattr(nanos, part))
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
+    return parts
 
 
 def _leaf(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
@@ -260,18 +218,9 @@ def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
         case ParquetCalendar.PROLEPTIC | ParquetCalendar.PROLEPTIC_DAYS:
             return array
         case ParquetCalendar.HYBRID:
-            mask = array.is_null().to_numpy(zero_copy_only=False)
-            return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+            return proleptic_dates(array)
         case ParquetCalendar.UNKNOWN:
-            raise _too_old(target, name)
-
-
-def _too_old(target: _Target, name: str) -> UnsupportedFileError:
-    return UnsupportedFileError(
-        path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
-        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
-    )
+            raise unknown_calendar(target.path, name)
 
 
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
@@ -292,7 +241,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     if values.nanos is not None:
         # Both operands overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
-    if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
+    if micros.min(initial=0) < SWITCHOVER_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)
     if zone is not None and not target.facts.is_in_utc:
         micros = _shown(target, micros, zone)
@@ -326,4 +275,4 @@ def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
             seconds, part = np.divmod(micros, _MICROS_A_SECOND)
             return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
         case ParquetCalendar.PROLEPTIC_DAYS | ParquetCalendar.UNKNOWN:
-            raise _too_old(target, name)
+            raise unknown_calendar(target.path, name)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+from collections.abc import Mapping, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyarrow import fs as pafs
 
@@ -35,9 +36,6 @@ from airflow_hiveacid.storage.stores.hdfs.client import root_uri
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
 
 _USER: Final = "HADOOP_USER_NAME"
 _SPARK_USER: Final = "SPARK_USER"
@@ -164,7 +162,6 @@ def answer_s(settings: Mapping[str, str]) -> float:
 
 
 def _most_name_nodes(settings: Mapping[str, str]) -> int:
-    """Return the number of name nodes in the largest name service."""
     services = [settings[name] for name in settings if name.startswith(_NAME_NODES)]
     return max([1, *(len(_names_in(names)) for names in services)])
 

@@ -1,10 +1,9 @@
 """Limit the time of hdfs-native's calls, because a name node may never answer.
 
-The module takes a call and its time limit. A thread makes the call. At the limit, the caller
-abandons the thread. hdfs-native waits for a name node indefinitely and cannot be interrupted.
-Because the call is in its own thread, this process handles signals during the call. A timed-out
-call may still take effect on the name node. So the caller must treat a timed-out call like a call
-whose answer was lost.
+A thread makes the call. At the limit, the caller abandons the thread. hdfs-native waits for a name
+node indefinitely and cannot be interrupted. Because the call is in its own thread, this process
+handles signals during the call. A timed-out call may still take effect on the name node. So the
+caller must treat a timed-out call like a call whose answer was lost.
 
 Example:
     >>> within(5.0, lambda: 2 + 2)
@@ -21,10 +20,8 @@ import signal
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 
@@ -35,7 +32,6 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     Raises:
         TimeoutError: the call did not end in time.
         OSError: the process that forked this process had already called hdfs-native.
-        BaseException: any exception that the call raises.
     """
     helper = _take()
     is_over = False

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Final
 
 NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
 """The error number for an encrypted file without a key; only Linux defines this number."""
@@ -145,8 +143,7 @@ _PLAIN_REMEDY: Final = (
 def hdfs_errors(where: str) -> Iterator[None]:
     """Turn hdfs-native's exceptions inside the block into Python's OSErrors.
 
-    Args:
-        where: the store and path, for the message.
+    `where` is the store and path, for the message.
 
     Raises:
         FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError: the operation
@@ -243,7 +240,6 @@ def _number_of(error: OSError) -> int:
 
 
 def _number_of_socket(text: str) -> int:
-    """Return the operating system's error number; only the message contains it."""
     match = re.search(r"\(os error (\d+)\)", text)
     if match is not None:
         return int(match[1])

@@ -1,8 +1,7 @@
 """A pyarrow file system that uses hdfs-native, without a JVM in the process.
 
-The module takes a client of hdfs-native (`hdfs.connect` creates it). A rename never moves a
-directory into an existing directory. Every call has a time limit. Every failure is an OSError with
-an errno, and its message names the store.
+A rename never moves a directory into an existing directory. Every call has a time limit. Every
+failure is an OSError with an errno, and its message names the store.
 
 Deleted files do not go to HDFS's trash.
 """
@@ -12,12 +11,14 @@ from __future__ import annotations
 import errno
 import io
 import posixpath
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource, FileStatus, HdfsClient
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import (
@@ -26,16 +27,7 @@ from airflow_hiveacid.storage.stores.hdfs.streams import (
     HdfsReader,
     HdfsWriter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.storage.stores.hdfs.client import (
-        FileSink,
-        FileSource,
-        FileStatus,
-        HdfsClient,
-    )
+from airflow_hiveacid.storage.stores.open_files import StoreHandler
 
 HDFS_NATIVE: Final = "hdfs-native"
 """The type name of this file system; pyarrow adds the prefix `py::`."""
@@ -53,17 +45,13 @@ _ANY_FILE: Final = 0o666
 _NS_PER_MS: Final = 1_000_000
 
 
-class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+class HdfsHandler(StoreHandler):
     """pyarrow's handler for one client.
 
     The object is mutable, because it records whether ACLs are enabled.
 
-    Args:
-        root: the URI of the client's file system.
-        client: `hdfs_native.Client`.
-        umask: the permission bits that new files and directories do not get.
-        options: `hdfs_native.WriteOptions`.
-        answer_s: the time limit for a name node's answer.
+    `root` is the URI of its file system. New files and directories do not get the bits of `umask`.
+    `options` is `hdfs_native.WriteOptions`. `answer_s` is the time limit for a name node's answer.
     """
 
     def __init__(
@@ -74,23 +62,14 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         options: Callable[..., object],
         answer_s: float = ANSWER_S,
     ) -> None:
-        self._root, self._client, self._umask, self._options = root, client, umask, options
+        super().__init__(root)
+        self._client, self._umask, self._options = client, umask, options
         self._answer_s = answer_s
         self._has_lists = True
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and other._root == self._root
-
-    def __hash__(self) -> int:
-        return hash(self._root)
 
     def get_type_name(self) -> str:
         """Return `HDFS_NATIVE`."""
         return HDFS_NATIVE
-
-    def normalize_path(self, path: str) -> str:
-        """Return the path unchanged, because only `/` is a special character in it."""
-        return path
 
     def _ask(self, path: str, call: Callable[[], _T]) -> _T:
         """Make a call about a path within the time limit; return the name node's answer."""
@@ -101,14 +80,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         return f"{self._root.rstrip('/')}{path}"
 
     # ---- looking ---------------------------------------------------------------------------------
-
-    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the file information of each path.
-
-        Raises:
-            OSError: access is not permitted, or the name node did not answer.
-        """
-        return [self._look(path) for path in paths]
 
     def _look(self, path: str) -> pafs.FileInfo:
         try:
@@ -123,7 +94,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             FileNotFoundError: the directory is required but missing, or a directory below it was
                 removed during the listing.
             NotADirectoryError: the path is a file.
-            OSError: access is not permitted, or the name node did not answer.
         """
         top = selector.base_dir.rstrip("/") or "/"
         infos = self._children(top, is_optional=selector.allow_not_found)
@@ -152,51 +122,25 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     # ---- directories -----------------------------------------------------------------------------
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's
-        """Create a directory, unless it exists.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Create a directory, unless it exists."""
         permission = self._permission(path, _ANY_DIRECTORY)
         self._ask(path, partial(self._client.mkdirs, path, permission, recursive))
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and its content in one step.
-
-        Raises:
-            FileNotFoundError: the path does not exist.
-            OSError: deletion failed.
-        """
+        """Delete a directory and its content in one step."""
         self._delete(path, is_directory=True)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Delete everything in a directory.
-
-        Raises:
-            OSError: a part of the content cannot be deleted.
-        """
+        """Delete everything in a directory."""
         for info in self.get_file_info_selector(
             pafs.FileSelector(path, allow_not_found=missing_dir_ok)
         ):
             self._delete(info.path, is_directory=info.type == pafs.FileType.Directory)
 
-    def delete_root_dir_contents(self) -> None:
-        """Raise an error, because no caller needs this method.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(f"cannot empty {self._root}")
-
     # ---- files -----------------------------------------------------------------------------------
 
     def delete_file(self, path: str) -> None:
-        """Delete a file.
-
-        Raises:
-            FileNotFoundError: the path does not exist.
-            OSError: the path is a directory, or deletion failed.
-        """
+        """Delete a file."""
         if self._look(path).type == pafs.FileType.Directory:
             raise IsADirectoryError(errno.EISDIR, "it is a directory", self._where(path))
         self._delete(path, is_directory=False)
@@ -213,54 +157,25 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             FileNotFoundError: the source or the target's parent is missing.
             FileExistsError: the source is a directory, and the target exists.
-            OSError: renaming failed.
         """
         is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
         self._ask(src, partial(self._client.rename, src, dest, is_file))
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Copy a file, piece by piece through this process.
-
-        Raises:
-            OSError: reading or writing failed.
-        """
+        """Copy a file, piece by piece through this process."""
         source = HdfsReader(self._read(src), self._where(src))
         sink = HdfsWriter(self._create(dest), self._where(dest))
         while piece := source.read(PIECE_BYTES):
             sink.write(piece)
         sink.close()
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for sequential reading.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
-        return self.open_input_file(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
+        """Open a file for reading at any position."""
         return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
-        """Open a file for writing; replace an existing file.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Open a file for writing; replace an existing file."""
         return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
-
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
-        """Raise an error, because no caller appends to files.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(f"appending is not supported: {path}")
 
     def _read(self, path: str) -> FileSource:
         look = partial(self._client.get_file_info, path)

@@ -11,18 +11,15 @@ node would accept the remaining blocks as the whole file.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource
 
 OPEN_FILE: Final = (
     "a writer is still writing to it, and hdfs-native reads only closed blocks. Try again when the"
@@ -69,11 +66,7 @@ class HdfsWriter(FileWriter):
         self._sink = sink
 
     def write(self, data: bytes) -> int:
-        """Buffer `data` (bytes or an Arrow buffer), and send full pieces.
-
-        Raises:
-            OSError: sending failed, or the file was deleted during the write.
-        """
+        """Buffer `data` (bytes or an Arrow buffer), and send full pieces."""
         with memoryview(data) as view:
             for start in range(0, view.nbytes, PIECE_BYTES):
                 self._waiting += view[start : start + PIECE_BYTES]

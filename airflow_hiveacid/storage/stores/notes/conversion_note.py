@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
-from airflow_hiveacid.format.records.conversion import (
-    Move,  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.maintenance import (
+    Move,
 )
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
@@ -25,15 +25,8 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import (
-    hidden_uri,
-    note_content,
-    read_note,
-)
+from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, note_content, read_note
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _NAME: Final = "_conversion.json"
 _COPY: Final = re.compile(r"_copy_[0-9]+\Z")
@@ -61,22 +54,13 @@ class ConversionNote:
     is_verified: bool = False
 
     def write(self, location: str) -> None:
-        """Write the note to a table's hidden directory, and replace an earlier note.
-
-        Raises:
-            LocationPermissionError, StorageError: writing failed.
-        """
+        """Write the note to a table's hidden directory, and replace an earlier note."""
         like = open_location(location)[1]
         write_new(*open_location(_uri(location)), note_content(self), like=like)
 
     @classmethod
     def read(cls, location: str) -> Self | None:
-        """Read the note of a table; None if it has no note.
-
-        Raises:
-            CorruptFileError: the note is invalid. LocationPermissionError, StorageError: reading
-            failed for a different reason.
-        """
+        """Read the note of a table; None if it has no note."""
         uri = _uri(location)
         try:
             return read_note(cls, read_bytes(*open_location(uri)), uri)
@@ -90,11 +74,7 @@ class ConversionNote:
 
     @staticmethod
     def remove(location: str) -> None:
-        """Remove the note of a table, if there is one.
-
-        Raises:
-            LocationPermissionError, StorageError: removal failed.
-        """
+        """Remove the note of a table, if there is one."""
         delete_file(*open_location(_uri(location)))
 
     def move_all(self, guard: Callable[[], None]) -> None:
@@ -118,9 +98,6 @@ class ConversionNote:
         they are not needed. Another writer may have changed a flat table during the conversion.
         Files that this writer overwrote stay deleted. If this writer created a file with an old
         name, the moved file gets a `_copy_N` name, as in Hive.
-
-        Raises:
-            DirectoryExistsError, StorageError: as `move_all`.
         """
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
         if self.write_id is None:
@@ -147,27 +124,28 @@ def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[],
 
 
 def _move(location: str, source: str, target: str, *, may_lack: bool = False) -> None:
+    if not _is_moved(location, source, target, may_lack=may_lack):
+        raise DirectoryExistsError(path=f"{open_location(location)[1]}/{target}")
+
+
+def _is_moved(location: str, source: str, target: str, *, may_lack: bool) -> bool:
+    """Move a file or directory; return False if both paths exist."""
     fs, root = open_location(location)
-    is_there = exists(fs, f"{root}/{source}")
+    has_source = exists(fs, f"{root}/{source}")
     if exists(fs, f"{root}/{target}"):
-        if is_there:
-            raise DirectoryExistsError(path=f"{root}/{target}")
-        return  # an earlier attempt moved it
-    if is_there or not may_lack:
+        return not has_source  # an earlier attempt moved it
+    if has_source or not may_lack:
         move(fs, f"{root}/{source}", f"{root}/{target}")
+    return True
 
 
 def _put_back(moved: Move, taken: list[Move]) -> None:
     """Move a file back to its old path, or add it to `taken` if both paths exist."""
-    fs, root = open_location(moved.location)
-    if exists(fs, f"{root}/{moved.target}") and exists(fs, f"{root}/{moved.source}"):
+    if not _is_moved(moved.location, moved.target, moved.source, may_lack=True):
         taken.append(moved)
-    else:
-        _move(moved.location, moved.target, moved.source, may_lack=True)
 
 
 def _put_beside(moved: Move) -> None:
-    """Move a file back, with the first free `_copy_N` name."""
     fs, root = open_location(moved.location)
     name, dot, suffix = moved.source.partition(".")
     name = _COPY.sub("", name)

@@ -1,7 +1,6 @@
 """The ledger of jobs that have changed a table, so that no job changes the table twice.
 
-The module takes job keys and a snapshot's write IDs, and returns the entries with committed
-changes. This module must not interpret a job's result, which is a string.
+This module must not interpret a job's result, which is a string.
 
 Entries are small files in `<table location>/_hiveacid/`. Directory and file names begin with an
 underscore, so readers ignore them. Each attempt of a job has up to two entries. The attempt writes
@@ -22,38 +21,30 @@ import logging
 import random
 import re
 import uuid
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import (
     ASIDE_PREFIX,
-    delete_file,
     exists,
-    read_bytes,
-    write_new,
 )
-from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
-    hidden_uri,
+    NotesOfTable,
     name_digest,
     note_content,
     read_note,
-    table_digest,
 )
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo, TableRef
 
 _VERSION: Final = 2
 # Checking this many entries takes a job one or two seconds. Each job adds two entries.
@@ -98,21 +89,12 @@ def entry_name(entry: LedgerEntry) -> str:
 
 
 def _prefix(job_key: str, table_id: str) -> str:
-    """Return the common file name prefix of a job's entries."""
     return f"_{name_digest(f'{table_id} {job_key}')}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """The ledger of one table. Entries of an earlier table at the same location are ignored."""
-
-    location: str
-    table_id: str
-
-    @classmethod
-    def of(cls, table: TableInfo) -> Ledger:
-        """Return the ledger of a table, given the metastore's current description of the table."""
-        return cls(location=table.location, table_id=table.table_id)
+class Ledger(NotesOfTable):
+    """The ledger of one table."""
 
     def is_certain(self, entry: LedgerEntry) -> bool:
         """Return True if the entry is readable and its change is proven to be committed."""
@@ -129,10 +111,10 @@ class Ledger:
             StorageError: an entry cannot be read at the moment, so its content is unknown.
         """
         for _ in range(_LOOKS):
-            found = self._entries(job_key, list_files(*open_location(self._root)))
+            found = self._entries(job_key, self._list())
             if found is not None:
                 return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
-        raise StorageError(f"{self._root} kept changing while it was read; try again later")
+        raise StorageError(f"{self._uri()} kept changing while it was read; try again later")
 
     def _entries(self, job_key: str, files: Iterable[FileEntry]) -> list[LedgerEntry] | None:
         """Read a job's entries from listed files; return None if a listed file no longer exists."""
@@ -182,9 +164,8 @@ class Ledger:
         return tuple(line for line in lines if _NAME.fullmatch(line.name) is not None)
 
     def _lines(self, name: str, prefix: str = "") -> tuple[Line, ...] | None:
-        uri = f"{self._root}/{name}"
         try:
-            return unpacked(read_bytes(*open_location(uri)), prefix=prefix, path=uri)
+            return unpacked(self._content(name), prefix=prefix, path=self._uri(name))
         except FileNotFoundError:
             return None
 
@@ -193,12 +174,8 @@ class Ledger:
 
         The transaction ID is in the file names. To find a write ID, only a limited number of
         entries is read, the newest first.
-
-        Raises:
-            StorageError: an entry cannot be read at the moment.
         """
-        fs, root = open_location(self._root)
-        names = [(file, _NAME.fullmatch(file.name)) for file in list_files(fs, root)]
+        names = [(file, _NAME.fullmatch(file.name)) for file in self._list()]
         known = [(file, match) for file, match in names if match is not None]
         if txn_id is not None:
             known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
@@ -214,7 +191,7 @@ class Ledger:
     def _rolled_entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
         end = "" if txn_id is None else f".{txn_id}.{_DONE}.json"
         for _ in range(_LOOKS):
-            lines = self._rolled(list_files(*open_location(self._root)))
+            lines = self._rolled(self._list())
             if lines is not None:
                 break
         else:
@@ -229,9 +206,7 @@ class Ledger:
 
     def write(self, entry: LedgerEntry) -> None:
         """Write an entry to the ledger."""
-        uri = f"{self._root}/{entry_name(entry)}"
-        content = note_content(entry, version=_VERSION)
-        write_new(*open_location(uri), content, like=open_location(self.location)[1])
+        self._write(entry_name(entry), note_content(entry, version=_VERSION))
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
@@ -239,14 +214,8 @@ class Ledger:
         The drivers of these entries may have been killed after the commit and before the
         confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
         then lists the directory.
-
-        Args:
-            txns: the metastore's current transactions.
-
-        Raises:
-            StorageError: an entry cannot be read.
         """
-        names = {file.name for file in list_files(*open_location(self._root))}
+        names = {file.name for file in self._list()}
         left = []
         for name in names:
             match = _NAME.fullmatch(name)
@@ -273,17 +242,8 @@ class Ledger:
         Call this method before the directories are compacted or removed. Existing directories prove
         that a prepared entry is committed (`is_certain`). No other proof exists.
 
-        Args:
-            unconfirmed: see `unconfirmed`.
-            directories: the URIs of directories that exist.
-            write_ids: the table's current write IDs.
-            txns: the metastore's current transactions.
-
-        Returns:
-            The entries that are still unconfirmed.
-
-        Raises:
-            StorageError: an entry cannot be written.
+        `directories` are the URIs of directories that exist. The lists are the metastore's current
+        ones. Return the entries that are still unconfirmed.
         """
         left = []
         for entry in unconfirmed:
@@ -296,19 +256,15 @@ class Ledger:
 
     def withdraw(self, entry: LedgerEntry) -> None:
         """Remove the entry of an aborted attempt."""
-        delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))
+        self._delete(entry_name(entry))
 
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
         """Remove old entries and roll up confirmed entries, after listing the directory once.
 
-        Args:
-            now_s: the current time in seconds since 1970.
-            retention_s: the minimum time to keep entries, in seconds.
-
-        Returns:
-            The listed files, for further clean-up of the directory.
+        `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`. Return the
+        listed files, for further clean-up of the directory.
         """
-        files = list_files(*open_location(self._root))
+        files = self._list()
         self.prune(now_s, retention_s, files)
         self.roll_up(now_s, retention_s, files)
         return files
@@ -321,11 +277,8 @@ class Ledger:
         entries twice. Readers tolerate this. Unreadable and unconfirmed entries stay in their own
         files.
 
-        Args:
-            now_s: the current time in seconds since 1970. This time shows which entries have
-                expired.
-            retention_s: the minimum time to keep entries, in seconds.
-            files: the listed files of the directory.
+        By `now_s` and `retention_s`, entries in rolls expire; `files` are the listed files of the
+        directory.
         """
         files = tuple(files)
         matches = [(file, _NAME.fullmatch(file.name)) for file in files]
@@ -344,10 +297,9 @@ class Ledger:
 
     def _line(self, file: FileEntry) -> Line | None:
         """Return a confirmed entry as a line for a roll; None if it must stay in its own file."""
-        uri = f"{self._root}/{file.name}"
         try:
-            text = read_bytes(*open_location(uri))
-            entry = parse_entry(text, uri)
+            text = self._content(file.name)
+            entry = parse_entry(text, self._uri(file.name))
         except (FileNotFoundError, CorruptFileError):
             return None
         is_whole = entry.table_id == self.table_id and entry_name(entry) == file.name
@@ -386,14 +338,9 @@ class Ledger:
             numbers = (self._numbers(n)[0] for n in there if n.startswith(self._roll_prefix))
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
-            write_new(
-                *open_location(f"{self._root}/{name}"),
-                packed(lines),
-                like=open_location(self.location)[1],
-            )
+            self._write(name, packed(lines))
 
     def _count(self, name: str) -> int:
-        """Return the number of entries in a roll, from the roll's name."""
         return self._numbers(name)[1]
 
     def _numbers(self, name: str) -> tuple[int, int]:
@@ -401,12 +348,9 @@ class Ledger:
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
         return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
 
-    def _delete(self, name: str) -> None:
-        delete_file(*open_location(f"{self._root}/{name}"))
-
     @property
     def _roll_prefix(self) -> str:
-        return f"{_ROLL}{table_digest(self.table_id)}."
+        return f"{_ROLL}{self._digest}."
 
     def prune(
         self, now_s: float, retention_s: float, files: Iterable[FileEntry] | None = None
@@ -418,9 +362,8 @@ class Ledger:
         machine whose clock is a month ahead does not remove all entries. An entry's own retention
         is in its content. So if there are very many old entries, only a random sample is read.
         """
-        fs, root = open_location(self._root)
         gone = 0
-        files = list_files(fs, root) if files is None else tuple(files)
+        files = self._list() if files is None else tuple(files)
         now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
         old = [
             file
@@ -434,18 +377,13 @@ class Ledger:
             entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file.name, "")
             recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
             if entry is None or recorded_s + entry.retention_s < now_s:
-                delete_file(fs, f"{root}/{file.name}")
+                self._delete(file.name)
                 gone += 1
         return gone
 
-    @property
-    def _root(self) -> str:
-        return hidden_uri(self.location)
-
     def _read(self, name: str, job_key: str, modified_s: float | None = None) -> LedgerEntry | None:
-        uri = f"{self._root}/{name}"
         try:
-            return parse_entry(read_bytes(*open_location(uri)), uri)
+            return parse_entry(self._content(name), self._uri(name))
         except FileNotFoundError:
             return None  # a different job has just pruned the entry or put it into a roll
         except CorruptFileError as error:
@@ -503,10 +441,8 @@ def committed(
     entry were either compacted after a commit, or cleaned after an abort. `Ledger.is_certain` is
     False for such an entry.
 
-    Args:
-        entries: all entries of the job, from `Ledger.entries`.
-        write_ids: the table's write IDs in the reader's snapshot.
-        txns: the transactions in the reader's snapshot.
+    `entries` are all entries of the job (`Ledger.entries`). The lists are those of the reader's
+    snapshot.
     """
     found: dict[TxnId, LedgerEntry] = {}
     prepared: dict[TxnId, LedgerEntry] = {}
@@ -559,9 +495,5 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
 
 
 def parse_entry(content: bytes, path: str) -> LedgerEntry:
-    """Parse the JSON of a ledger entry.
-
-    Raises:
-        CorruptFileError: the entry is invalid, or has an unknown version.
-    """
+    """Parse the JSON of a ledger entry."""
     return read_note(LedgerEntry, content, path, version=_VERSION)

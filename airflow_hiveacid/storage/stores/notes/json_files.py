@@ -2,22 +2,27 @@
 
 The module computes URIs and digests for file names. The module also writes notes as JSON, and reads
 them. A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
+`HiddenFiles` lists the directory once for many lookups, because a busy table has hundreds of notes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
-from airflow_hiveacid.format.table import PartitionName, TableRef
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.locations import open_location
 
 HIDDEN_DIRECTORY: Final = "_hiveacid"
 """This provider's directory below a table's location."""
@@ -95,14 +100,7 @@ def note_content(note: object, *, version: int | None = None) -> bytes:
 def read_note(cls: type[_T], content: bytes, uri: str, *, version: int | None = None) -> _T:
     """Read a note from the content of its file.
 
-    Args:
-        cls: the type of the note.
-        content: the file's content.
-        uri: the file's URI, for the error.
-        version: the version of the note; None if its kind has no version.
-
-    Raises:
-        CorruptFileError: the content is invalid, or a different release wrote the note.
+    `uri` is for the error. `version` is None if notes of this kind have no version.
     """
     (note,) = read_notes(cls, content, uri, version=version)
     return note
@@ -133,3 +131,78 @@ def read_notes(
         return tuple(NOTES.read(cls, note) for note in notes)
     except (ValueError, RecursionError, InvalidNameError) as error:
         raise CorruptFileError(path=uri, reason=f"not a note: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesOfTable:
+    """Notes of one table. Notes of an earlier table at the same location are ignored.
+
+    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
+    the queue of a new metastore.
+    """
+
+    location: str
+    table_id: str
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Self:
+        """Return the notes of a table, given the metastore's current description of the table."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    @property
+    def _digest(self) -> str:
+        return table_digest(self.table_id)
+
+    def _uri(self, name: str = "") -> str:
+        return hidden_uri(self.location, name)
+
+    def _list(self, prefix: str = "") -> tuple[FileEntry, ...]:
+        return list_files(*open_location(self._uri()), prefix)
+
+    def _content(self, name: str) -> bytes:
+        return read_bytes(*open_location(self._uri(name)))
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_new(*open_location(self._uri(name)), content, like=open_location(self.location)[1])
+
+    def _delete(self, name: str) -> None:
+        delete_file(*open_location(self._uri(name)))
+
+
+class HiddenFiles:
+    """The listed files of one hidden directory. The object is mutable and thread-safe.
+
+    The owner of the listing reports its own changes (`note_written`, `note_removed`).
+
+    Until `refresh`, the listing does not show changes by other processes. So use a listing only if
+    outdated results are harmless.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._root = hidden_uri(location)
+        self._names: set[str] | None = None
+        self._lock = Lock()
+
+    def named(self, prefix: str) -> list[str]:
+        """Return the sorted names with this prefix; list the directory at the first call."""
+        with self._lock:
+            if self._names is None:
+                self._names = {file.name for file in list_files(*open_location(self._root))}
+            return sorted(name for name in self._names if name.startswith(prefix))
+
+    def note_written(self, name: str) -> None:
+        """Record a file that the owner of this listing has written."""
+        with self._lock:
+            if self._names is not None:
+                self._names.add(name)
+
+    def note_removed(self, name: str) -> None:
+        """Record that the owner of this listing has removed a file."""
+        with self._lock:
+            if self._names is not None:
+                self._names.discard(name)
+
+    def refresh(self) -> None:
+        """Discard the listing, so that the next lookup lists the directory again."""
+        with self._lock:
+            self._names = None

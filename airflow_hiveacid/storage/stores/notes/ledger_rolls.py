@@ -3,8 +3,7 @@
 Such a file is called a roll. A roll has a line for each entry. A line contains the name and
 modification time of the entry's original file, and the entry's JSON. The lines are compressed
 together. A roll is written before the files that it replaces are deleted. Rolls are merged in the
-same way. So each entry is in at least one file at any time. Readers combine all files. The module
-must not depend on the meaning of entries.
+same way. So each entry is in at least one file at any time. Readers combine all files.
 
 Example:
     >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
@@ -15,14 +14,11 @@ Example:
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LedgerRollError
 from airflow_hiveacid.storage.stores.notes.json_files import seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +38,6 @@ def packed(lines: Iterable[Line]) -> bytes:
 
 def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
     """Return the entries of a roll that have file names with this prefix.
-
-    Args:
-        content: the content of the roll, from `packed`.
-        prefix: the prefix of the wanted names.
-        path: the path of the roll, for the message.
 
     Raises:
         LedgerRollError: the content is not a roll, so its entries are unknown.

@@ -5,33 +5,39 @@ replaces other directories. For compaction, a note records the highest write ID 
 compactions. The metastore's queue does not record this ID. Another note counts a partition's failed
 compactions. If a note is lost, cleaning is delayed, or a failed compaction is repeated, but no rows
 are lost.
+
+A note names the directory's owner. A job that writes to a table without such a note writes it, and
+so does maintenance. A note of another owner is replaced only if a user asks for it, or if the other
+table is gone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import Final, TypeVar, cast
 
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
-from airflow_hiveacid.format.records.cleaning import FirstSeen
-from airflow_hiveacid.format.records.failures import CompactionFailures
-from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Owner
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores.filesystem import (
+    read_bytes,
+    write_bytes,
+    write_new,
+)
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
+    NOTES,
+    HiddenFiles,
+    NotesOfTable,
     hidden_uri,
     name_digest,
     note_content,
+    packed_json,
     read_note,
-    table_digest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
 
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"
@@ -49,20 +55,8 @@ class _Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableNotes:
-    """The notes of one table. Notes with a different `table_id` (of an earlier table) are ignored.
-
-    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
-    the queue of a new metastore.
-    """
-
-    location: str
-    table_id: str
-
-    @classmethod
-    def of(cls, table: TableInfo) -> Self:
-        """Return the notes of a table, given the metastore's current description of the table."""
-        return cls(location=table.location, table_id=table.table_id)
+class TableNotes(NotesOfTable):
+    """The notes of one table about its maintenance."""
 
     def noted(self, files: HiddenFiles) -> frozenset[str]:
         """Return the names of all existing notes about replacements (see `note_of`)."""
@@ -79,9 +73,9 @@ class TableNotes:
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
         """Write the note about a partition's replacements; remove the note if there are none."""
         if not seen:
-            delete_file(*open_location(self._uri(self.note_of(partition))))
+            self._delete(self.note_of(partition))
             return
-        self._write(self.note_of(partition), seen)
+        self._note(self.note_of(partition), seen)
 
     def highest_write_id(self, entry_id: int) -> WriteId | None:
         """Return the highest write ID recorded for a queue entry; None if there is no note."""
@@ -90,7 +84,7 @@ class TableNotes:
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
         """Record our compaction's highest write ID, before the entry is marked for cleaning."""
-        self._write(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
+        self._note(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
 
     def compactions(self, files: HiddenFiles) -> frozenset[int]:
         """Return the IDs of the queue entries with a recorded highest write ID."""
@@ -100,7 +94,7 @@ class TableNotes:
 
     def forget_compaction(self, entry_id: int) -> None:
         """Remove the note of a queue entry that was cleaned."""
-        delete_file(*open_location(self._uri(self._compaction(entry_id))))
+        self._delete(self._compaction(entry_id))
 
     def failures(self, partitions: Collection[str]) -> dict[str, CompactionFailures]:
         """Return the noted failures of these partitions' compactions, by the partition's name."""
@@ -114,20 +108,19 @@ class TableNotes:
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
         """Write the note about the failures of a partition's compactions; None removes it."""
         if failures is None:
-            delete_file(*open_location(self._uri(self._failures(partition))))
+            self._delete(self._failures(partition))
         else:
-            self._write(self._failures(partition), failures)
+            self._note(self._failures(partition), failures)
 
     def _read(self, name: str, cls: type[_T]) -> _T | None:
-        uri = self._uri(name)
         try:
-            return read_note(cls, read_bytes(*open_location(uri)), uri)
+            return read_note(cls, self._content(name), self._uri(name))
         except (FileNotFoundError, CorruptFileError):
             return None  # a half-written or invalid note counts as missing: it is written again
 
-    def _write(self, name: str, note: object) -> None:
-        uri, like = self._uri(name), open_location(self.location)[1]
-        write_bytes(*open_location(uri), note_content(note), like=like)
+    def _note(self, name: str, note: object) -> None:
+        like = open_location(self.location)[1]
+        write_bytes(*open_location(self._uri(name)), note_content(note), like=like)
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"
@@ -135,9 +128,42 @@ class TableNotes:
     def _failures(self, partition: str) -> str:
         return f"{_FAILURES}{self._digest}.{name_digest(partition)}.json"
 
-    @property
-    def _digest(self) -> str:
-        return table_digest(self.table_id)
 
-    def _uri(self, name: str) -> str:
-        return hidden_uri(self.location, name)
+OWNER_FILE: Final = "_owner.json"
+"""The name of the note."""
+
+_OWNER_VERSION: Final = 1
+
+
+def owner_uri(location: str) -> str:
+    """Return the URI of a directory's note, for messages."""
+    return hidden_uri(location, OWNER_FILE)
+
+
+def noted_owner(location: str) -> Owner | None:
+    """Return the noted owner of a table's directory; None if there is no note.
+
+    Raises:
+        CorruptFileError: the note is invalid, so the owner is unknown.
+    """
+    uri = owner_uri(location)
+    try:
+        return parsed_owner(read_bytes(*open_location(uri)), uri)
+    except FileNotFoundError:
+        return None
+
+
+def note_owner(location: str, owner: Owner) -> None:
+    """Write the note of a directory's owner, and replace an earlier note."""
+    body = cast("dict[str, object]", NOTES.to_json(owner))
+    like = open_location(location)[1]
+    write_new(
+        *open_location(owner_uri(location)),
+        packed_json({"version": _OWNER_VERSION, **body}),
+        like=like,
+    )
+
+
+def parsed_owner(content: bytes, uri: str) -> Owner:
+    """Parse a note."""
+    return read_note(Owner, content, uri, version=_OWNER_VERSION)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -24,30 +25,18 @@ from airflow_hiveacid.format.records.keeping import (
     Reset,
     Tag,
 )
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
-    exists,
-    read_bytes,
-    write_new,
-)
-from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
-    hidden_uri,
+    HiddenFiles,
+    NotesOfTable,
     name_digest,
     note_content,
     read_notes,
-    table_digest,
 )
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
 
 _VERSION: Final = 1
 _COMMITS: Final = "_commit"
@@ -71,18 +60,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionNotes:
-    """The notes of one table. Notes of an earlier table at the same location are ignored."""
+class VersionNotes(NotesOfTable):
+    """The notes of one table about its past."""
 
-    location: str
-    table_id: str
     files: HiddenFiles | None = field(default=None, compare=False, repr=False)
     """The listing to use; None to list the directory for each lookup."""
-
-    @classmethod
-    def of(cls, table: TableInfo) -> VersionNotes:
-        """Return the notes of a table, given the metastore's current description of the table."""
-        return cls(location=table.location, table_id=table.table_id)
 
     def listed_once(self) -> VersionNotes:
         """Return a thread-safe copy that lists the directory only once.
@@ -101,7 +83,7 @@ class VersionNotes:
 
     def note_commit(self, note: CommitNote) -> None:
         """Write the note of a commit."""
-        self._write(f"{_COMMIT}{self._digest}.{note.write_id:020d}.json", note)
+        self._note(f"{_COMMIT}{self._digest}.{note.write_id:020d}.json", note)
 
     def commits(self) -> tuple[CommitNote, ...]:
         """Return all commit notes, sorted by write ID; skip damaged notes with a warning."""
@@ -121,9 +103,8 @@ class VersionNotes:
         wrote. So a note is removed only if its version is unreadable in all partitions of the
         commit.
 
-        Args:
-            oldest: the oldest readable version of each existing partition.
-            before_s: the notes of commits after this time are kept.
+        `oldest` has the oldest readable version of each existing partition. The notes of commits
+        after `before_s` are kept.
         """
         names = self._names(_COMMITS)
         bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
@@ -152,7 +133,7 @@ class VersionNotes:
             self._write_bundle(kept[at : at + _MOST_IN_BUNDLE])
         # If a reader no longer finds a listed file, it lists the directory again.
         for name in (*bundles, *singles):
-            self._delete(name)
+            self._forget(name)
 
     def bundle_commits(self, files: Iterable[FileEntry]) -> None:
         """Put commit notes into bundles if there are many; no note is lost.
@@ -161,8 +142,7 @@ class VersionNotes:
         concurrently, they write the same notes twice. Readers tolerate this. Unreadable notes stay
         in their own files.
 
-        Args:
-            files: the listed files of the hidden directory.
+        `files` are the listed files of the hidden directory.
         """
         sizes = {file.name: file.size_bytes for file in files}
         singles = self._of_table(sizes, _COMMIT)
@@ -180,11 +160,11 @@ class VersionNotes:
         held = {name: notes for name, notes in zip(names, found, strict=True) if notes}
         if held:
             self._write_bundle([note for notes in held.values() for note in notes])
-            each_in_threads(self._delete, list(held))
+            each_in_threads(self._forget, list(held))
 
     def _write_bundle(self, notes: Iterable[CommitNote]) -> None:
         name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
-        self._write(name, {"commits": list(notes)})
+        self._note(name, {"commits": list(notes)})
 
     def _of_table(self, names: Iterable[str], kind: str) -> list[str]:
         return [name for name in names if name.startswith(f"{kind}{self._digest}.")]
@@ -252,24 +232,24 @@ class VersionNotes:
     def note_keeping(self, keeping: Keeping) -> None:
         """Begin to keep versions; first remove the notes of an earlier guarantee."""
         self.forget_keeping()
-        self._write(self._keeping_file, keeping)
+        self._note(self._keeping_file, keeping)
 
     def forget_keeping(self) -> None:
         """Remove the note of the guarantee to keep versions first, then its other notes."""
         for prefix in (_KEEPING, _END, _OWN, _HORIZON):
             for name in self._names(f"{prefix}{self._digest}."):
-                self._delete(name)
+                self._forget(name)
 
     def end_keeping(self, entry_id: int) -> None:
         """Record permanently that another program's compaction has ended the guarantee."""
         if not self._names(f"{_END}{self._digest}."):
-            self._write(f"{_END}{self._digest}.{entry_id}.json", {"entry_id": entry_id})
+            self._note(f"{_END}{self._digest}.{entry_id}.json", {"entry_id": entry_id})
 
     def note_horizon(self, horizon: Horizon) -> None:
         """Record a partition's new horizon; call this method before files are removed."""
         name = self._horizon_file(horizon)
         if not exists(*open_location(self._uri(name))):
-            self._write(name, horizon)
+            self._note(name, horizon)
 
     def forget_horizons_below(self, horizon: Horizon) -> None:
         """Remove older horizons of the same partition; this horizon replaces them."""
@@ -277,15 +257,15 @@ class VersionNotes:
         for name in self._names(prefix):
             number = name.removeprefix(prefix).removesuffix(".json")
             if number.isdecimal() and int(number) < horizon.write_id:
-                self._delete(name)
+                self._forget(name)
 
     def forget_horizon(self, horizon: Horizon) -> None:
         """Remove a horizon that a different note replaces."""
-        self._delete(self._horizon_file(horizon))
+        self._forget(self._horizon_file(horizon))
 
     def note_own_compaction(self, own: OwnCompaction) -> None:
         """Record that a queue entry is our compaction, before the entry is marked as compacted."""
-        self._write(f"{_OWN}{self._digest}.{own.entry_id}.json", own)
+        self._note(f"{_OWN}{self._digest}.{own.entry_id}.json", own)
 
     def tidy_own_compactions(self) -> None:
         """Merge the notes about our compactions, since each reader of a version reads them all."""
@@ -298,24 +278,19 @@ class VersionNotes:
             last = max(one.entry_id for one in every)
             own = [OwnCompaction(entry_id=i) for i in {one.entry_id for one in every} - {last}]
             own.append(OwnCompaction(entry_id=last, aborted=tuple(sorted(aborted))))
-            self._write(f"{prefix}{uuid.uuid4().hex}.json", {"entries": own})
+            self._note(f"{prefix}{uuid.uuid4().hex}.json", {"entries": own})
             for name in names:
-                self._delete(name)
+                self._forget(name)
 
     # ---- removals that created no version --------------------------------------------------------
 
     def resets(self) -> tuple[Reset, ...]:
-        """Return the recorded file removals that did not create a version.
-
-        Raises:
-            CorruptFileError: the note of a removal is damaged.
-        """
+        """Return the recorded file removals that did not create a version."""
         while (found := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
             pass
         return found
 
     def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
-        """Return the resets in these notes; None if a listed note no longer exists."""
         return self._read_all(names, Reset, listed_as="resets")
 
     def tidy_resets(self) -> None:
@@ -325,12 +300,12 @@ class VersionNotes:
             if found is not None:
                 self.note_resets(list(dict.fromkeys(found)))
                 for name in names:
-                    self._delete(name)
+                    self._forget(name)
 
     def note_resets(self, resets: Sequence[Reset]) -> None:
         """Record removals of files; versions that may need these files become unreadable."""
         if resets:
-            self._write(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", {"resets": resets})
+            self._note(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", {"resets": resets})
 
     # ---- tags ------------------------------------------------------------------------------------
 
@@ -346,9 +321,8 @@ class VersionNotes:
     def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
         """Return all tags, including older tags that a tag of the same name is about to replace.
 
-        Args:
-            known: the tags that were read earlier, by file name. These tags are not read again. So
-                a caller can cheaply check for new tags before each partition.
+        `known` are tags that were read earlier, by file name. They are not read again. So a caller
+        can cheaply check for new tags before each partition.
         """
         return self._tags(f"{_TAG}{self._digest}.", known)
 
@@ -359,16 +333,16 @@ class VersionNotes:
 
     def note_tag(self, tag: Tag) -> None:
         """Write a tag; it replaces an older tag of the same name."""
-        self._write(self._tag_file(tag), tag)
+        self._note(self._tag_file(tag), tag)
 
     def forget_tag(self, name: str) -> None:
         """Remove the tag of this name, if there is one."""
         for file in self._names(self._tag_prefix(name)):
-            self._delete(file)
+            self._forget(file)
 
     def forget_this_tag(self, tag: Tag) -> None:
         """Remove this tag, but not a newer tag of the same name."""
-        self._delete(self._tag_file(tag))
+        self._forget(self._tag_file(tag))
 
     def forget_tags_before(self, tag: Tag) -> None:
         """Remove older tags of the same name."""
@@ -390,10 +364,6 @@ class VersionNotes:
     # ---- files -----------------------------------------------------------------------------------
 
     @property
-    def _digest(self) -> str:
-        return table_digest(self.table_id)
-
-    @property
     def _keeping_file(self) -> str:
         return f"{_KEEPING}{self._digest}.json"
 
@@ -412,45 +382,36 @@ class VersionNotes:
     def _names(self, prefix: str) -> list[str]:
         if self.files is not None:
             return self.files.named(prefix)
-        files = list_files(*open_location(self._uri("")), prefix)
-        return sorted(file.name for file in files)
+        return sorted(file.name for file in self._list(prefix))
 
     def _read(
         self, name: str, cls: type[_T], *, listed_as: str | None = None
     ) -> tuple[_T, ...] | None:
-        """Read the notes in a file; return None if the file no longer exists."""
-        uri = self._uri(name)
         try:
-            content = read_bytes(*open_location(uri))
+            content = self._content(name)
         except FileNotFoundError:
             self.refresh()
             return None
-        return read_notes(cls, content, uri, listed_as=listed_as, version=_VERSION)
+        return read_notes(cls, content, self._uri(name), listed_as=listed_as, version=_VERSION)
 
     def _read_all(
         self, names: Sequence[str], cls: type[_T], *, listed_as: str | None = None
     ) -> tuple[_T, ...] | None:
-        """Read the notes in these files; return None if a file no longer exists."""
         found = each_in_threads(lambda name: self._read(name, cls, listed_as=listed_as), names)
         return None if None in found else tuple(note for notes in found for note in notes or ())
 
-    def _write(self, name: str, note: object) -> None:
-        content = note_content(note, version=_VERSION)
-        write_new(*open_location(self._uri(name)), content, like=open_location(self.location)[1])
+    def _note(self, name: str, note: object) -> None:
+        self._write(name, note_content(note, version=_VERSION))
         if self.files is not None:
             self.files.note_written(name)
 
-    def _delete(self, name: str) -> None:
-        delete_file(*open_location(self._uri(name)))
+    def _forget(self, name: str) -> None:
+        self._delete(name)
         if self.files is not None:
             self.files.note_removed(name)
 
-    def _uri(self, name: str) -> str:
-        return hidden_uri(self.location, name)
-
 
 def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
-    """Return the highest write ID of the resets in each partition."""
     found: dict[str, WriteId] = {}
     for one in resets:
         partition = str(one.partition)

@@ -1,15 +1,17 @@
 """The requests to one S3 bucket, for objects by key and for uploads.
 
-The module takes boto3's client and returns S3's answers. Every failure is an OSError with an errno.
-The module must not depend on the purpose of objects.
+Every failure is an OSError with an errno.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
-from airflow_hiveacid.storage.stores.s3.client import content_md5
+from airflow_hiveacid.storage.stores.s3.client import S3Client, content_md5
 from airflow_hiveacid.storage.stores.s3.errors import (
     MISSING,
     NO_UPLOAD,
@@ -17,13 +19,6 @@ from airflow_hiveacid.storage.stores.s3.errors import (
     code_of,
     s3_errors,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from airflow_hiveacid.storage.stores.s3.client import S3Client
 
 _MARK: Final = "hiveacid-attempt"
 """The entry of an object's metadata that identifies its writer."""
@@ -85,11 +80,7 @@ class S3Bucket:
     # ---- looking ---------------------------------------------------------------------------------
 
     def look(self, key: str) -> StoredObject | None:
-        """Return an object's metadata with tag and mark; None if the object does not exist.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Return an object's metadata with tag and mark; None if the object does not exist."""
         try:
             with self.errors(key):
                 answer = self._api.head_object(Bucket=self.name, Key=key)
@@ -104,32 +95,20 @@ class S3Bucket:
         )
 
     def has_any(self, prefix: str) -> bool:
-        """Return True if an object has this key prefix.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Return True if an object has this key prefix."""
         with self.errors(prefix):
             page = self._api.list_objects_v2(Bucket=self.name, Prefix=prefix, MaxKeys=1)
         return bool(page.get("KeyCount", len(page.get("Contents", ()))))
 
     def below(self, prefix: str) -> Iterator[StoredObject]:
-        """Yield objects with this key prefix, sorted by key; one request returns 1,000 objects.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Yield objects with this key prefix, sorted by key; one request returns 1,000 objects."""
         for page in self._pages("list_objects_v2", prefix):
             for item in page.get("Contents", ()):
                 modified_s = _whole_seconds(item["LastModified"])
                 yield StoredObject(item["Key"], item["Size"], modified_s, item.get("ETag", ""))
 
     def children(self, prefix: str) -> Iterator[StoredObject | str]:
-        """Yield the objects and the subdirectories (as prefixes) directly below a prefix.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Yield the objects and the subdirectories (as prefixes) directly below a prefix."""
         for page in self._pages("list_objects_v2", prefix, Delimiter="/"):
             for item in page.get("CommonPrefixes", ()):
                 yield item["Prefix"]
@@ -137,11 +116,7 @@ class S3Bucket:
                 yield StoredObject(item["Key"], item["Size"], _whole_seconds(item["LastModified"]))
 
     def uploads(self, prefix: str) -> Iterator[OpenUpload]:
-        """Yield every open upload whose key has this prefix.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Yield every open upload whose key has this prefix."""
         for page in self._pages("list_multipart_uploads", prefix):
             for item in page.get("Uploads", ()):
                 yield OpenUpload(item["Key"], item["UploadId"], item["Initiated"].timestamp())
@@ -156,12 +131,7 @@ class S3Bucket:
     # ---- objects ---------------------------------------------------------------------------------
 
     def read(self, key: str, start: int, length: int, tag: str | None = None) -> bytes:
-        """Read a range of an object's bytes; with a tag, fail if the object was replaced.
-
-        Raises:
-            FileNotFoundError: the object does not exist.
-            OSError: reading failed, or the object was replaced.
-        """
+        """Read a range of an object's bytes; with a tag, fail if the object was replaced."""
         condition = {} if tag is None else {"IfMatch": tag}
         with self.errors(key):
             answer = self._api.get_object(
@@ -171,22 +141,13 @@ class S3Bucket:
         return content
 
     def read_whole(self, key: str) -> bytes:
-        """Read a small object.
-
-        Raises:
-            FileNotFoundError: the object does not exist.
-            OSError: reading failed.
-        """
+        """Read a small object."""
         with self.errors(key):
             content: bytes = self._api.get_object(Bucket=self.name, Key=key)["Body"].read()
         return content
 
     def put(self, key: str, content: bytes, *, mark: str | None = None) -> None:
-        """Create or replace an object; it appears whole or not at all.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Create or replace an object; it appears whole or not at all."""
         with self.errors(key):
             self._api.put_object(
                 Bucket=self.name,
@@ -201,7 +162,6 @@ class S3Bucket:
 
         Raises:
             FileExistsError: an object of another writer exists.
-            OSError: creation failed.
         """
 
         def call() -> None:
@@ -221,11 +181,7 @@ class S3Bucket:
                 raise
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects, a thousand per request; ignore missing objects.
-
-        Raises:
-            OSError: an object cannot be deleted.
-        """
+        """Delete objects, a thousand per request; ignore missing objects."""
         for start in range(0, len(keys), _PAGE):
             some = [{"Key": key} for key in keys[start : start + _PAGE]]
             with self.errors(keys[start]):
@@ -237,22 +193,14 @@ class S3Bucket:
                     raise answer_errors()({"Error": failed[0]}, "DeleteObjects")
 
     def delete_marked(self, key: str, mark: str) -> None:
-        """Delete an object if it has this mark; otherwise do nothing.
-
-        Raises:
-            OSError: deletion failed.
-        """
+        """Delete an object if it has this mark; otherwise do nothing."""
         if self._is_marked(key, mark):
             self.delete([key])
 
     # ---- uploads ---------------------------------------------------------------------------------
 
     def begin_upload(self, key: str, mark: str | None) -> str:
-        """Begin an upload and return its ID; the object is invisible until the upload is completed.
-
-        Raises:
-            OSError: S3 did not begin the upload.
-        """
+        """Begin an upload; return its ID. The object is invisible until `complete`."""
         with self.errors(key):
             answer = self._api.create_multipart_upload(
                 Bucket=self.name, Key=key, Metadata=_marked(mark)
@@ -261,11 +209,7 @@ class S3Bucket:
         return upload_id
 
     def send_part(self, key: str, upload_id: str, number: int, content: bytes) -> Part:
-        """Send one part of an upload with a digest; S3 checks the digest.
-
-        Raises:
-            OSError: the part did not arrive.
-        """
+        """Send one part of an upload with a digest; S3 checks the digest."""
         with self.errors(key):
             answer = self._api.upload_part(
                 Bucket=self.name,
@@ -308,11 +252,7 @@ class S3Bucket:
                 raise
 
     def give_up(self, key: str, upload_id: str) -> None:
-        """Abort an upload, if it still exists.
-
-        Raises:
-            OSError: the upload still exists.
-        """
+        """Abort an upload, if it still exists."""
         with self.errors(key):
             try:
                 self._api.abort_multipart_upload(Bucket=self.name, Key=key, UploadId=upload_id)

@@ -1,8 +1,7 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
-The module takes a bucket and Hadoop's settings for S3A (`given_settings`), and returns boto3's
-client. Credentials come from the same sources as in AWS tools: the environment, a file, a web
-identity, a container role or an instance role. Plans never contain credentials.
+Credentials come from the same sources as in AWS tools: the environment, a file, a web identity, a
+container role or an instance role. Plans never contain credentials.
 
 A client cannot be sent to a different process, because it has connections and secrets.
 
@@ -20,14 +19,12 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.given_settings import JVM_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 S3_BY_BOTO3: Final = "s3-boto3"
 """The type name of this file system; pyarrow adds the prefix `py::`."""

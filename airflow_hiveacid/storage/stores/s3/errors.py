@@ -7,14 +7,13 @@ each errno to one of our error classes. Only temporary failures can be retried.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.s3.client import NO_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from botocore import exceptions as boto
 
 MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
@@ -102,9 +101,7 @@ def code_of(error: boto.ClientError) -> str:
 def s3_errors(path: str, source: str) -> Iterator[None]:
     """Turn botocore's exceptions inside the block into OSErrors with an errno.
 
-    Args:
-        path: the object's URI.
-        source: the source of the credentials.
+    `path` is the object's URI, and `source` the source of the credentials.
 
     Raises:
         FileNotFoundError: the object does not exist.

@@ -8,22 +8,19 @@ until the driver publishes it. Nothing is renamed.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
-from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload
+from airflow_hiveacid.storage.stores.open_files import StoreHandler
+from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket, StoredObject
 
 _FOLDER: Final = "_$folder$"
 """The ending of a key that marks a directory; older tools create such keys."""
@@ -31,35 +28,18 @@ _FOLDER: Final = "_$folder$"
 _NS_PER_S: Final = 1_000_000_000
 
 
-class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+class S3Handler(StoreHandler):
     """pyarrow's handler for one bucket, also used to publish. Paths begin with the bucket name."""
 
     def __init__(self, bucket: S3Bucket) -> None:
+        super().__init__(f"s3a://{bucket.name}")
         self._bucket = bucket
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, S3Handler) and other._bucket.name == self._bucket.name
-
-    def __hash__(self) -> int:
-        return hash(self._bucket.name)
 
     def get_type_name(self) -> str:
         """Return `S3_BY_BOTO3`."""
         return S3_BY_BOTO3
 
-    def normalize_path(self, path: str) -> str:
-        """Return the path unchanged, because only `/` is a special character in it."""
-        return path
-
     # ---- looking ---------------------------------------------------------------------------------
-
-    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the file information of each path.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
-        return [self._look(path) for path in paths]
 
     def _look(self, path: str) -> pafs.FileInfo:
         key = self._key(path)
@@ -71,11 +51,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         return pafs.FileInfo(path, pafs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
-        """Return the file information of everything in a directory; nothing if it is missing.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Return the file information of everything in a directory; nothing if it is missing."""
         prefix = _prefix(self._key(selector.base_dir))
         if selector.recursive:
             return list(self._tree(prefix))
@@ -113,44 +89,27 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
 
         Raises:
             FileNotFoundError: there is nothing below the path.
-            OSError: a part of the content cannot be deleted.
         """
         key = self._key(path)
         if not key:
-            raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
+            self.delete_root_dir_contents()
         keys = [stored_object.key for stored_object in self._bucket.below(_prefix(key))]
         if not keys:
             raise FileNotFoundError(errno.ENOENT, "there is nothing below it", path)
         self._delete(keys)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Delete everything in a directory.
-
-        Raises:
-            OSError: a part of the content cannot be deleted.
-        """
+        """Delete everything in a directory."""
         try:
             self.delete_dir(path)
         except FileNotFoundError:
             if not missing_dir_ok:
                 raise
 
-    def delete_root_dir_contents(self) -> None:
-        """Raise an error, because no caller needs this method.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
-
     # ---- files -----------------------------------------------------------------------------------
 
     def delete_file(self, path: str) -> None:
-        """Delete a file, if it exists; for an attempt's file, also abort the upload.
-
-        Raises:
-            OSError: deletion failed.
-        """
+        """Delete a file, if it exists; for an attempt's file, also abort the upload."""
         self._delete([self._key(path)])
 
     def _delete(self, keys: Sequence[str]) -> None:
@@ -166,46 +125,22 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         self._bucket.give_up(note.key, note.upload_id)
 
     def move(self, src: str, dest: str) -> None:
-        """Raise an error, because S3 has no renames.
-
-        Raises:
-            OSError: always.
-        """
+        """Raise an error, because S3 has no renames."""
         raise OSError(errno.ENOTSUP, f"S3 cannot rename it to {dest}", src)
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Raise an error, because no caller copies files.
-
-        Raises:
-            OSError: always.
-        """
+        """Raise an error, because no caller copies files."""
         raise OSError(errno.ENOTSUP, f"copying it to {dest} is not supported", src)
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for sequential reading.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
-        return self.open_input_file(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
+        """Open a file for reading at any position."""
         stored_object = self._bucket.look(self._key(path))
         if stored_object is None:
             raise FileNotFoundError(errno.ENOENT, "it does not exist", path)
         return pa.PythonFile(S3Reader(self._bucket, stored_object), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
-        """Open a file for writing; when it is closed, it appears or replaces an existing file.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Open a file for writing; when it is closed, it appears or replaces an existing file."""
         key = self._key(path)
         attempt = attempt_of(key)
         writer = (
@@ -214,14 +149,6 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
             else AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
         )
         return pa.PythonFile(writer, mode="w")
-
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
-        """Raise an error, because no caller appends to files.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(f"appending is not supported: {path}")
 
     # ---- publishing ------------------------------------------------------------------------------
 
@@ -245,16 +172,11 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
 
         Raises:
             FileExistsError: a file of another writer exists.
-            OSError: creation failed.
         """
         self._bucket.put_once(self._key(path), content, mark)
 
     def take_back(self, attempt_path: str) -> None:
-        """Undo `publish`, or prevent a later `publish`; do not touch other writers' files.
-
-        Raises:
-            OSError: the file may still exist.
-        """
+        """Undo `publish`, or prevent a later `publish`; do not touch other writers' files."""
         attempt = attempt_of(self._key(attempt_path))
         if attempt is None:
             raise ValueError(attempt_path)
@@ -264,30 +186,18 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
             self._bucket.delete_marked(attempt.final, attempt.attempt)
 
     def delete_marked(self, path: str, mark: str) -> None:
-        """Delete a file that `put_once` created, if it has this mark.
-
-        Raises:
-            OSError: deletion failed.
-        """
+        """Delete a file that `put_once` created, if it has this mark."""
         self._bucket.delete_marked(self._key(path), mark)
 
     def open_uploads(self, path: str) -> list[OpenUpload]:
-        """Return the uploads below a path that are neither completed nor aborted.
-
-        Raises:
-            OSError: access is not permitted, or the store did not answer.
-        """
+        """Return the uploads below a path that are neither completed nor aborted."""
         return [
             OpenUpload(f"{self._bucket.name}/{upload.path}", upload.upload_id, upload.begun_s)
             for upload in self._bucket.uploads(_prefix(self._key(path)))
         ]
 
     def give_up(self, path: str, upload_id: str) -> None:
-        """Abort an upload.
-
-        Raises:
-            OSError: the upload still exists.
-        """
+        """Abort an upload."""
         self._bucket.give_up(self._key(path), upload_id)
 
     def _key(self, path: str) -> str:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
+from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket, StoredObject
 
 # S3 allows 10,000 parts of at least 5 MiB (except the last part). So parts grow with the file.
 _PART_BYTES: Final = 8 << 20
@@ -70,11 +67,7 @@ class S3Writer(FileWriter):
         self._parts: list[Part] = []
 
     def write(self, data: bytes) -> int:
-        """Buffer `data` (bytes or an Arrow buffer), and send full parts.
-
-        Raises:
-            OSError: sending failed, in this call or an earlier call.
-        """
+        """Buffer `data` (bytes or an Arrow buffer), and send full parts."""
         self._check()
         with memoryview(data) as view:
             self._waiting += view

@@ -9,15 +9,10 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.codec import Codec
-from airflow_hiveacid.storage.stores.s3.bucket import (
-    Part,  # noqa: TC001 - the codec reads hints at run time
-)
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket
+from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket
 
 _CODEC: Final = Codec()
 
@@ -41,12 +36,7 @@ class StagedUpload:
 
     @classmethod
     def read(cls, bucket: S3Bucket, note_key: str) -> Self:
-        """Read the note of an upload.
-
-        Raises:
-            FileNotFoundError: the note does not exist.
-            OSError: the note cannot be read, or is invalid.
-        """
+        """Read the note of an upload."""
         try:
             return _CODEC.read(cls, json.loads(bucket.read_whole(note_key)))
         except (ValueError, RecursionError) as error:
@@ -55,20 +45,11 @@ class StagedUpload:
             ) from error
 
     def publish(self, bucket: S3Bucket) -> None:
-        """Make the file visible, unless a different file exists; a second call does nothing.
-
-        Raises:
-            FileExistsError: a different file with the same name exists.
-            OSError: the upload was aborted earlier, or cannot be completed.
-        """
+        """Make the file visible, unless a different file exists; a second call does nothing."""
         bucket.complete(self.key, self.upload_id, self.parts, mark=self.attempt, once=True)
 
     def take_back(self, bucket: S3Bucket) -> None:
-        """Undo `publish`, or prevent a later `publish`.
-
-        Raises:
-            OSError: the file may still exist.
-        """
+        """Undo `publish`, or prevent a later `publish`."""
         # Abort first. Then no process can complete the upload after the check for its object.
         bucket.give_up(self.key, self.upload_id)
         bucket.delete_marked(self.key, self.attempt)

@@ -13,33 +13,37 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.txn_values import TxnState
+from demo.airflow_api import Task
+from demo.environment import spark_environment, spark_home
 from demo.runs import why_failed
-from demo.spark_settings import spark_environment, spark_home
 from tests.judges.engine import HiveJudge
 from tests.judges.site import QUERY_BASED_COMPACTION
 from tests.judges.trino import TrinoJudge
 from tests.proofs.airflow.rows import Row
-from tests.proofs.airflow.site import until
+from tests.proofs.airflow.site import Site, until
 from tests.proofs.airflow.warehouse.readers import (
     TRINO,
     FileReader,
     Looking,
+    Reading,
     SqlReader,
     is_about_a_manifest,
 )
-from tests.proofs.airflow.warehouse.tables import Route, create_tables
+from tests.proofs.airflow.warehouse.tables import Route, Table, create_tables
 from tests.proofs.airflow.warehouse.watching import (
     Measured,
     Queue,
@@ -48,19 +52,14 @@ from tests.proofs.airflow.warehouse.watching import (
     pieces,
     rounds_above,
 )
-from tests.proofs.airflow.warehouse.writers import FileWriter, HiveWriter, SparkWriter, Writing
+from tests.proofs.airflow.warehouse.writers import (
+    FileWriter,
+    HiveWriter,
+    SparkWriter,
+    Writer,
+    Writing,
+)
 from tests.proofs.campaign.process import CampaignProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from demo.airflow_api import Task
-    from tests.proofs.airflow.site import Site
-    from tests.proofs.airflow.warehouse.readers import Reading
-    from tests.proofs.airflow.warehouse.tables import Table
-    from tests.proofs.airflow.warehouse.writers import Writer
 
 _DAG: Final = "compact_warehouse"
 _NIGHTLY: Final = '"0 1 * * *"'

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random  # noqa: TC003 - a type of the dataclass
-from threading import Event  # noqa: TC003 - a type of the dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from random import Random
+from threading import Event
+from typing import Final, Protocol
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.plain.scan import scan_plain
-from tests.proofs.airflow.warehouse.tables import COLUMNS, SUMS, Sums
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.judges.engine import SqlEngine
-    from tests.proofs.airflow.warehouse.tables import Table
+from airflow_hiveacid.storage.plain.rows import scan_plain
+from tests.judges.engine import SqlEngine
+from tests.proofs.airflow.warehouse.tables import COLUMNS, SUMS, Sums, Table
 
 TRINO: Final = "Trino"
 _PAUSE_S: Final = 0.2
@@ -72,8 +68,7 @@ class Reader(Protocol):
     """One way to read a table."""
 
     @property
-    def name(self) -> str:
-        """The name in messages."""
+    def name(self) -> str: ...
 
     def read(self, table: Table) -> tuple[Sums, ValidWriteIdList | None]:
         """Return the sums, and the snapshot if it is known."""
@@ -97,7 +92,6 @@ class Looking:
             self.over.wait(_PAUSE_S)
 
     def look(self, table: Table) -> None:
-        """Read one table."""
         before, began_s = len(table.states), time.time()
         try:
             sums, write_ids = self.reader.read(table)
@@ -164,7 +158,6 @@ class SqlReader:
     with_rows: bool = False
 
     def read(self, table: Table) -> tuple[Sums, ValidWriteIdList | None]:
-        """Read the table with one query."""
         if self.with_rows:
             rows = self.engine.execute(f"select id, v, note from {table.name}")
             return _sums([(row[0], row[1], row[2]) for row in rows]), None

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from random import Random  # noqa: TC003 - a type of the dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from random import Random
+from typing import Final, NamedTuple
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 DB: Final = "sales"
 """The database whose tables `compact_warehouse` compacts without other parameters."""
@@ -105,7 +108,6 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The full name."""
         return str(self.info.ref)
 
     @property
@@ -138,7 +140,6 @@ class Table:
         return Change(inserted=inserted, updated=updated)
 
     def record(self, change: Change, write_id: WriteId | None) -> None:
-        """Record a committed change."""
         found = self.states[-1][1] if self.states else Sums()
         old = [(one, self.rows.pop(one)) for one in (*change.updated, *change.deleted)]
         new = [*change.updated.items(), *change.inserted.items()]

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event  # noqa: TC003 - a type of the dataclass
-from typing import TYPE_CHECKING, Final
+from threading import Event
+from typing import Final
 
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.format.table import PartitionInfo
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.proofs.airflow.warehouse.tables import Table
+from tests.proofs.airflow.warehouse.tables import Table
 
 Name = tuple[str, str]
 """A table and a partition, which is empty in an unpartitioned table."""
@@ -59,7 +59,6 @@ def measure(client: MetastorePort, tables: Sequence[Table]) -> Measured:
 
 
 def pieces(tables: Sequence[Table]) -> Iterator[tuple[Table, PartitionInfo]]:
-    """Yield each table with each of its partitions."""
     return ((table, partition) for table in tables for partition in table.partitions)
 
 

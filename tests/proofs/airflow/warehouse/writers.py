@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from threading import Event  # noqa: TC003 - a type of the dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from threading import Event
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,10 @@ from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, bucket_file
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionInfo
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -32,6 +36,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
@@ -39,25 +44,17 @@ from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from tests.judges.engine import HiveJudge
 from tests.proofs.airflow.warehouse.tables import (
     BASE_ROWS,
     COLUMNS,
     NOTE_CHARS,
     PARTITION_COLUMN,
     PARTITIONS,
+    Change,
+    Table,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.judges.engine import HiveJudge
-    from tests.proofs.airflow.warehouse.tables import Change, Table
-    from tests.proofs.campaign.process import CampaignProcess
+from tests.proofs.campaign.process import CampaignProcess
 
 _OPERATIONS: Final = {
     "insert": {DataOperation.INSERT},
@@ -71,8 +68,6 @@ _BUSY: Final = 6
 
 
 class Writer(Protocol):
-    """One route."""
-
     def write(self, table: Table, change: Change) -> WriteId | None:
         """Commit a change; return its write ID if it is known."""
 

@@ -10,30 +10,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import COMPACTED_FORMAT, METADATA_FILE, BaseName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.cliffs.deltas import delta
-from tests.proofs.bench.cliffs.files import inserted, write_directory, write_flat
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, cliff_rows
-from tests.proofs.bench.flat import FlatOrc
+from tests.proofs.bench.contender import Readable
+from tests.proofs.bench.files import delta, inserted, write_directory, write_flat
+from tests.proofs.bench.ground import Ground
 from tests.proofs.bench.records import FLAT, OURS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
-
-    from tests.proofs.bench.cliffs.ground import Ground
-    from tests.proofs.bench.recorder import Readable
+from tests.proofs.bench.yardsticks import FlatOrc
 
 _PART: Final = "aborted"
 _COMPACTED: Final = json.dumps({"thisFileVersion": "0", "dataFormat": COMPACTED_FORMAT})
@@ -44,10 +39,10 @@ def measure_aborted(ground: Ground) -> None:
 
     Its deltas are spread evenly among them; then everything, including aborted IDs, is one base.
     """
-    count, size = ground.sizes.aborted_deltas, ground.sizes.delta_rows
-    step = ground.sizes.aborted // (count - 1) + 1
+    others, count, size = ground.size(1_000_000), ground.size(100) + 1, ground.size(1_000, 100)
+    step = others // (count - 1) + 1
     written = [i * step + 1 for i in range(count)]
-    ground.begin(f"{ground.sizes.aborted:,} aborted write IDs: making the tables")
+    ground.begin(f"{others:,} aborted write IDs: making the tables")
     rows = cliff_rows(np.arange(count * size))
     loose = AcidTable.create(ground.lab, f"{ground.name}_aborted_loose", CLIFF_COLUMNS)
     base = AcidTable.create(ground.lab, f"{ground.name}_aborted_base", CLIFF_COLUMNS)
@@ -92,7 +87,6 @@ class _Seen:
 
     @contextmanager
     def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
-        """Yield its rows."""
         with self.table.snapshot() as real:
             ids = {self.table.info.ref: ValidWriteIdList.parse(self.text)}
             snapshot = dataclasses.replace(real.snapshot, tables=ids)
@@ -101,5 +95,4 @@ class _Seen:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the data files."""
         return sum(file.stat().st_size for file in self.table.folder.rglob("bucket_*"))

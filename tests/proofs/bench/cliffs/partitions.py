@@ -6,42 +6,41 @@ The same rows are in few partitions and in many, with and without one row in a h
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.ids import StatementId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionName
 from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.check import WrongRowsError
-from tests.proofs.bench.cliffs.files import deleted, inserted, link, write_directory, write_flat
-from tests.proofs.bench.cliffs.flat_partitions import FlatPartitions
-from tests.proofs.bench.cliffs.ground import Ground, case_of, read_and_hash
-from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY, cliff_rows, day_names, is_deleted
+from tests.proofs.bench.cliffs.rows import DAY, cliff_rows, day_folder, day_names, is_deleted
+from tests.proofs.bench.files import (
+    FIRST_BASE,
+    deleted,
+    delta,
+    inserted,
+    link,
+    partitioned,
+    write_directory,
+    write_flat,
+)
+from tests.proofs.bench.ground import Ground, case_of, read_and_hash
+from tests.proofs.bench.queries import Answer
+from tests.proofs.bench.recorder import WrongRowsError
 from tests.proofs.bench.records import FLAT, OURS
 from tests.proofs.bench.sales import KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame
-
-    from tests.proofs.bench.queries import Answer
+from tests.proofs.bench.yardsticks import FlatPartitions
 
 _PART: Final = "partitions"
 _MERGE: Final = "merge"
-_BASE: Final = BaseName(write_id=WriteId(1))
-_DELETES: Final = DeltaName(
-    low=WriteId(2), high=WriteId(2), statement_id=StatementId(0), is_delete=True
-)
+_DELETES: Final = delta(2, is_delete=True)
 _TOUCHED: Final = 3
 _NEW_KEYS: Final = 1_000_000_000
 _NEW_ROWS: Final = 50
@@ -50,36 +49,36 @@ _UPDATED_OF: Final = 3
 
 def measure_partitions(ground: Ground) -> None:
     """Measure few partitions, then many."""
-    for count in ground.sizes.partitions:
-        _Days(ground=ground, count=count).measure()
+    few, many = ground.size(400, 3), ground.size(4_000)
+    rows = ground.size(600_000, 4_000)
+    _Days(ground=ground, count=few, rows=rows).measure(merges=False)
+    _Days(ground=ground, count=many, rows=rows).measure(merges=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Days:
-    """One table with a partition for each day."""
+    """One table of `rows` rows with a partition for each of `count` days."""
 
     ground: Ground
     count: int
+    rows: int
 
-    def measure(self) -> None:
+    def measure(self, *, merges: bool) -> None:
         self.ground.begin(f"{self.count:,} partitions: making them")
-        table = _create(self.ground, f"days_{self.count}", self.names)
+        table = self._create(f"days_{self.count}", self.names)
         for name, rows in self._each():
-            root = table.folder / f"{DAY.name}={name}"
-            write_directory(root, _BASE, [inserted(rows, 1)])
+            write_directory(table.folder / day_folder(name), FIRST_BASE, [inserted(rows, 1)])
             write_flat(self._flat_file("whole", name), rows)
         table.use_up_write_ids(1)
         self._scan("", table, "whole")
         for name, rows in self._each():
-            root, gone = (
-                table.folder / f"{DAY.name}={name}",
-                pa.array(is_deleted(rows[KEY].to_numpy())),
-            )
-            write_directory(root, _DELETES, [deleted(inserted(rows, 1), gone, 2)])
+            gone = pa.array(is_deleted(rows[KEY].to_numpy()))
+            events = deleted(inserted(rows, 1), gone, 2)
+            write_directory(table.folder / day_folder(name), _DELETES, [events])
             write_flat(self._flat_file("less", name), rows.filter(pc.invert(gone)))
         table.use_up_write_ids(1)
         self._scan("deleted-", table, "less")
-        if self.count == max(self.ground.sizes.partitions):
+        if merges:
             self._merge(table)
         table.drop()
         shutil.rmtree(self.ground.folder)
@@ -88,37 +87,38 @@ class _Days:
     def names(self) -> list[str]:
         return day_names(self.count)
 
+    def _create(self, name: str, days: Sequence[str]) -> AcidTable:
+        return partitioned(self.ground.lab, f"{self.ground.name}_{name}", days)
+
     def _each(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield each partition's rows, drawn all at once, since drawing few at a time is slow."""
-        size = self.ground.sizes.rows // self.count
+        size = self.rows // self.count
         rows = cliff_rows(np.arange(size * self.count))
         for i, name in enumerate(self.names):
             yield name, rows.slice(i * size, size)
 
     def _flat_file(self, state: str, name: str) -> Path:
-        return self.ground.folder / state / f"{DAY.name}={name}" / "part-0.orc"
+        return self.ground.folder / state / day_folder(name) / "part-0.orc"
 
     def _scan(self, prefix: str, table: AcidTable, state: str) -> None:
         """Ask the three questions about all of it, then one about a partition in the middle."""
         self.ground.begin(f"{self.count:,} partitions, {state}: scans")
-        lab, rows = self.ground.lab, self.ground.sizes.rows
         name = f"{self.ground.name}_{self.count}_{state}"
-        flat = FlatPartitions.over(lab.spark, name, self.ground.folder / state)
+        flat = FlatPartitions.over(self.ground.lab.spark, name, self.ground.folder / state)
         sides: Mapping[str, AcidTable | FlatPartitions] = {FLAT: flat, OURS: table}
-        self.ground.ask((_PART, self.count), rows, sides, prefix=prefix)
+        self.ground.ask((_PART, self.count), self.rows, sides, prefix=prefix)
         question = partial(_one, day=self.names[self.count // 2])
         case = case_of(_PART, self.count, f"{prefix}one")
-        self.ground.recorder.ask(case, rows // self.count, sides, question)
+        self.ground.recorder.ask(case, self.rows // self.count, sides, question)
         flat.drop()
 
     def _merge(self, table: AcidTable) -> None:
         """Run the same MERGE into all partitions and into a table of those that it touches."""
         self.ground.begin(f"MERGE into {_TOUCHED} of {self.count:,} partitions")
         touched = [self.names[(i + 1) * self.count // (_TOUCHED + 1)] for i in range(_TOUCHED)]
-        alone = _create(self.ground, "days_alone", touched)
+        alone = self._create("days_alone", touched)
         for name in touched:
-            folder = f"{DAY.name}={name}"
-            link(table.folder / folder, alone.folder / folder)
+            link(table.folder / day_folder(name), alone.folder / day_folder(name))
         alone.use_up_write_ids(2)
         kept = {name: rows for name, rows in self._each() if name in touched}
         for run in range(self.ground.recorder.repeats):
@@ -132,12 +132,6 @@ class _Days:
         if len(found) != 1:
             raise WrongRowsError(f"one MERGE had different results: {found}")
         alone.drop()
-
-
-def _create(ground: Ground, name: str, days: Sequence[str]) -> AcidTable:
-    table = AcidTable.create(ground.lab, f"{ground.name}_{name}", CLIFF_COLUMNS, (DAY,))
-    table.add_partitions([PartitionName((DAY.name,), (day,)) for day in days])
-    return table
 
 
 def _one(side: AcidTable | FlatPartitions, day: str) -> Answer:

@@ -7,32 +7,34 @@ a note, as jobs do; a reader of an earlier version reads these notes, too.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.cliffs.deltas import delta
-from tests.proofs.bench.cliffs.files import deleted, inserted, write_directory
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DELETED_OF, cliff_rows
+from tests.proofs.bench.files import (
+    FIRST_BASE,
+    deleted,
+    delta,
+    inserted,
+    write_deltas,
+    write_directory,
+)
+from tests.proofs.bench.ground import Ground
 from tests.proofs.bench.records import FLAT, OURS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import DataFrame
-
-    from tests.proofs.bench.cliffs.ground import Ground
-
 _PART: Final = "past"
+_DELTAS: Final = 20
 
 
 def measure_past(ground: Ground) -> None:
@@ -40,23 +42,21 @@ def measure_past(ground: Ground) -> None:
 
     The present takes the place of flat files.
     """
-    size, count, each = ground.sizes.past_rows, ground.sizes.past_deltas, ground.sizes.delta_rows
+    size, each = ground.size(1_000_000, 4_000), ground.size(1_000, 100)
     ground.begin(f"an earlier version of {size:,} rows: making the table")
     table = AcidTable.create(ground.lab, f"{ground.name}_past", CLIFF_COLUMNS)
     base = inserted(cliff_rows(np.arange(size)), 1)
-    write_directory(table.folder, BaseName(write_id=WriteId(1)), [base])
-    for i in range(count):
-        rows = cliff_rows(np.arange(size + i * each, size + (i + 1) * each))
-        write_directory(table.folder, delta(i + 2), [inserted(rows, i + 2)])
-    newest = WriteId(count + 2)
+    write_directory(table.folder, FIRST_BASE, [base])
+    write_deltas(table.folder, _DELTAS, each, first_key=size, first_id=2)
+    newest = WriteId(_DELTAS + 2)
     which = pa.array(np.arange(size) % DELETED_OF == 0)
-    name = DeltaName(low=newest, high=newest, statement_id=StatementId(0), is_delete=True)
+    name = delta(newest, is_delete=True)
     write_directory(table.folder, name, [deleted(base, which, newest)])
     table.use_up_write_ids(newest)
     _note(table, newest)
     ground.begin(f"an earlier version of {size:,} rows: scans")
     then = _AsOf(table=table, version=newest)
-    ground.ask((_PART, size), size + count * each, {FLAT: table, OURS: then})
+    ground.ask((_PART, size), size + _DELTAS * each, {FLAT: table, OURS: then})
     table.drop()
     shutil.rmtree(ground.folder, ignore_errors=True)
 
@@ -65,7 +65,6 @@ def _note(table: AcidTable, newest: WriteId) -> None:
     """Write the notes that our jobs would have left of their commits, one minute apart."""
     notes = VersionNotes.of(table.info)
     for number in range(1, newest + 1):
-        name = delta(number)
         notes.note_commit(
             CommitNote(
                 table_id=table.info.table_id,
@@ -74,7 +73,7 @@ def _note(table: AcidTable, newest: WriteId) -> None:
                 job_key="bench",
                 attempt="1",
                 kind="insert",
-                directories=(str(name),) if 1 < number < newest else (),
+                directories=(str(delta(number)),) if 1 < number < newest else (),
                 opened_s=60.0 * number,
                 seen=f"{table.info.ref}:{number - 1}:{(1 << 63) - 1}::",
                 seen_after_s=60.0 * number + 1,
@@ -93,11 +92,10 @@ class _AsOf:
 
     @contextmanager
     def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
-        """Yield its rows."""
         with self.table.snapshot() as snapshot:
             yield read_table(
                 self.table.lab.spark,
-                str(self.table.info.ref),
+                self.table.name,
                 snapshot,
                 columns=columns,
                 version=self.version,
@@ -105,5 +103,4 @@ class _AsOf:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the data files."""
         return self.table.size_bytes

@@ -5,19 +5,15 @@ The values are drawn from seeds, like the sales of the main course; keys in, Arr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.table import Column
-from tests.proofs.bench.sales import KEY, generator, grades, moments, money
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.proofs.bench.sales import Ints
+from tests.proofs.bench.sales import KEY, Ints, generator, grades, moments, money
 
 DAY: Final = Column(name="day", type="string")
 """The partition column of partitioned tables."""
@@ -41,7 +37,6 @@ _WIDE_TYPES: Final = ("bigint", "decimal(12,2)", "int", "string")
 
 
 def cliff_rows(keys: Ints) -> pa.Table:
-    """Return rows with these keys."""
     draw, count = generator("cliffs", int(keys[0])), len(keys)
     columns = [
         pa.array(keys),
@@ -57,6 +52,10 @@ def cliff_rows(keys: Ints) -> pa.Table:
 def day_names(count: int) -> list[str]:
     """Return the names of this many days, ascending."""
     return [str(day) for day in _FIRST_DAY + np.arange(count)]
+
+
+def day_folder(day: str) -> str:
+    return f"{DAY.name}={day}"
 
 
 def is_deleted(keys: Ints) -> npt.NDArray[np.bool_]:
@@ -76,7 +75,6 @@ def wide_columns(count: int) -> tuple[Column, ...]:
 
 
 def wide_rows(columns: tuple[Column, ...], count: int) -> pa.Table:
-    """Return this many rows of a wide table."""
     draw = generator("wide", len(columns))
     drawn = []
     for column in columns:

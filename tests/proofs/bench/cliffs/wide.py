@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow.parquet as pq
 
+from airflow_hiveacid.format.table import Column
 from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.cliffs.ground import QUESTIONS
 from tests.proofs.bench.cliffs.rows import TEXT_COLUMNS, long_texts, wide_columns, wide_rows
-from tests.proofs.bench.flat import FlatOrc
+from tests.proofs.bench.contender import Readable
+from tests.proofs.bench.ground import QUESTIONS, Ground
 from tests.proofs.bench.queries import Query, read_everything
 from tests.proofs.bench.records import FLAT, OURS
 from tests.proofs.bench.sales import KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import Column
-    from tests.proofs.bench.cliffs.ground import Ground
-    from tests.proofs.bench.recorder import Readable
+from tests.proofs.bench.yardsticks import FlatOrc
 
 _UPDATED_OF: Final = 100
 # With a hash over two thousand columns, mostly the hash would be measured.
@@ -32,7 +28,7 @@ _WIDE_QUESTIONS: Final = {**QUESTIONS, "all": Query(columns=None, ask=read_every
 
 def measure_columns(ground: Ground) -> None:
     """Measure a table with very many columns."""
-    columns, count = wide_columns(ground.sizes.columns), ground.sizes.column_rows
+    columns, count = wide_columns(ground.size(2_000, 100)), ground.size(5_000, 500)
     ground.begin(f"{len(columns):,} columns")
     source = _folder(ground) / "source.parquet"
     pq.write_table(wide_rows(columns, count), source, compression="zstd")
@@ -49,7 +45,7 @@ def measure_columns(ground: Ground) -> None:
 
 def measure_texts(ground: Ground) -> None:
     """Measure a table with very long texts."""
-    count, size = ground.sizes.texts, ground.sizes.text_bytes
+    count, size = ground.size(2_000, 200), ground.size(100_000, 10_000)
     ground.begin(f"texts of {size:,} bytes")
     source = _folder(ground) / "source.parquet"
     schema = next(iter(long_texts(1, 1))).schema
@@ -85,11 +81,7 @@ class _Large:
     questions: Mapping[str, Query]
 
     def measure(self) -> None:
-        table, flat = self._create(0)
-        for run in range(1, self.ground.recorder.repeats):
-            table.drop()
-            shutil.rmtree(flat.path)
-            table, flat = self._create(run)
+        table, flat = self.ground.recorder.last(self._create)
         place = (self.part, self.size)
         self.ground.ask(place, self.rows, {FLAT: flat, OURS: table}, self.questions)
         sides: Mapping[str, Readable] = {FLAT: self._update(table, flat), OURS: table}

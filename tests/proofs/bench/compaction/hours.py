@@ -11,22 +11,18 @@ import subprocess
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.local.site import PostgresDatabase
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.proofs.bench.acid import AcidTable, run_job
-from tests.proofs.bench.compaction.ground import cpu
-from tests.proofs.bench.data import generate
-from tests.proofs.bench.measurement import FOLDER
+from tests.proofs.bench.data import Sizes, generate
+from tests.proofs.bench.ground import Ground, cpu
+from tests.proofs.bench.lab import FOLDER
 from tests.proofs.bench.queries import read_everything
 from tests.proofs.bench.sales import KEY
-from tests.proofs.bench.sizes import Sizes
-
-if TYPE_CHECKING:
-    from tests.proofs.bench.compaction.ground import Ground
 
 _ROWS_OF_ALL: Final = """\
 SELECT sum((xpath('/row/count/text()', query_to_xml(format(
@@ -40,12 +36,11 @@ def measure_hours(ground: Ground) -> None:
     rows = ground.size(1_000_000, 10_000)
     table = AcidTable.create(ground.lab, "hours")
     table.overwrite(generate(FOLDER, Sizes(rows=rows)).base)
-    name = str(table.info.ref)
     changed, compacted, reads, ends, left = 0, 0, [], [], []
     for hour in range(hours):
         changed += table.set_column("quantity", "quantity + 1", f"{KEY} % 100 = {hour}")
-        compaction = run_job(ground.lab, CompactSpec(target=name))
-        run_job(ground.lab, CleanSpec(target=name))
+        compaction = run_job(ground.lab, CompactSpec.of_table(table.name))
+        run_job(ground.lab, CleanSpec.of_table(table.name))
         reads.append(ground.measure(lambda: _read(table)))
         if compaction.status is JobStatus.COMMITTED:
             compacted += compaction.size_bytes
@@ -73,7 +68,6 @@ class _Left:
 
     @classmethod
     def of(cls, table: AcidTable) -> _Left:
-        """Count."""
         database = table.lab.database
         assert isinstance(database, PostgresDatabase)
         paths = [path for path in table.folder.rglob("*") if path.is_file()]

@@ -1,28 +1,29 @@
-"""A measurement of compactions of many partitions and of many tables, each in one job."""
+"""Measurements of compactions of many partitions and of many tables, each in one job."""
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from tests.proofs.bench.acid import DATABASE, AcidTable, run_job
-from tests.proofs.bench.check import WrongRowsError
-from tests.proofs.bench.cliffs.deltas import delta
-from tests.proofs.bench.cliffs.files import inserted, link, write_directory
-from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY, cliff_rows, day_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.proofs.bench.compaction.ground import Ground
+from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, cliff_rows, day_names
+from tests.proofs.bench.files import (
+    FIRST_BASE,
+    delta,
+    inserted,
+    link,
+    partitioned,
+    write_deltas,
+    write_directory,
+)
+from tests.proofs.bench.ground import Ground
+from tests.proofs.bench.recorder import WrongRowsError
 
 _DELTAS: Final = 10
 _ROWS: Final = 100
@@ -32,18 +33,19 @@ _MIB: Final = 1 << 20
 
 def measure_partitions(ground: Ground) -> None:
     """Measure a compaction of all partitions, beyond that of very few."""
-    model = _model(ground)
+    model = _deltas(ground)
     seconds = []
     for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(400))):
-        table = _partitioned(ground, f"partitions_{name}", model, count)
-        seconds.append(_compacted(ground, CompactSpec(target=str(table.info.ref)), count))
+        table = partitioned(ground.lab, f"partitions_{name}", day_names(count), model)
+        table.use_up_write_ids(_DELTAS)
+        seconds.append(_compacted(ground, CompactSpec.of_table(table.name), count))
         table.drop()
     _found(ground, "partitions with 10 deltas, one job", seconds, count)
 
 
 def measure_tables(ground: Ground) -> None:
     """Measure a compaction of all tables, beyond that of very few."""
-    model = _model(ground)
+    model = _deltas(ground)
     seconds = []
     for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(200))):
         tables = []
@@ -51,7 +53,7 @@ def measure_tables(ground: Ground) -> None:
             tables.append(AcidTable.create(ground.lab, f"tables_{name}_{i}", CLIFF_COLUMNS))
             tables[-1].use_up_write_ids(_DELTAS)
             link(model, tables[-1].folder)
-        spec = CompactTablesSpec(tables=(f"{DATABASE}.tables_{name}_*",))
+        spec = CompactSpec(tables=(f"{DATABASE}.tables_{name}_*",))
         seconds.append(_compacted(ground, spec, count))
         for table in tables:
             table.drop()
@@ -60,14 +62,14 @@ def measure_tables(ground: Ground) -> None:
 
 def measure_planning(ground: Ground) -> None:
     """Measure the plan of a compaction of very many partitions, each with a base and a delta."""
-    model = ground.lab.folder / "model"
-    shutil.rmtree(model, ignore_errors=True)
+    model = _empty(ground)
     rows = cliff_rows(np.arange(_ROWS))
-    write_directory(model, BaseName(write_id=WriteId(1)), [inserted(rows, 1)])
+    write_directory(model, FIRST_BASE, [inserted(rows, 1)])
     write_directory(model, delta(2), [inserted(rows.slice(0, 1), 2)])
     count = ground.size(10_000)
-    table = _partitioned(ground, "planned", model, count)
-    spec = CompactSpec(target=str(table.info.ref), plan_only=True)
+    table = partitioned(ground.lab, "planned", day_names(count), model)
+    table.use_up_write_ids(_DELTAS)
+    spec = CompactSpec.of_table(table.name, plan_only=True)
     took = ground.in_turn({"plan": lambda: lambda: run_job(ground.lab, spec)})["plan"]
     case = f"plan of {count:,} partitions"
     ground.found(case, "s", [one.seconds for one in took], 20)
@@ -75,25 +77,17 @@ def measure_planning(ground: Ground) -> None:
     table.drop()
 
 
-def _model(ground: Ground) -> Path:
+def _deltas(ground: Ground) -> Path:
     """Write ten small deltas into a folder, and return it."""
-    model = ground.lab.folder / "model"
-    shutil.rmtree(model, ignore_errors=True)
-    for i in range(_DELTAS):
-        rows = cliff_rows(np.arange(i * _ROWS, (i + 1) * _ROWS))
-        write_directory(model, delta(i + 1), [inserted(rows, i + 1)])
+    model = _empty(ground)
+    write_deltas(model, _DELTAS, _ROWS)
     return model
 
 
-def _partitioned(ground: Ground, name: str, model: Path, count: int) -> AcidTable:
-    """Return a table with this many partitions, each with the directories of the model."""
-    table = AcidTable.create(ground.lab, name, CLIFF_COLUMNS, (DAY,))
-    days = day_names(count)
-    table.add_partitions([PartitionName((DAY.name,), (day,)) for day in days])
-    table.use_up_write_ids(_DELTAS)
-    for day in days:
-        link(model, table.folder / f"{DAY.name}={day}")
-    return table
+def _empty(ground: Ground) -> Path:
+    model = ground.lab.folder / "model"
+    shutil.rmtree(model, ignore_errors=True)
+    return model
 
 
 def _compacted(ground: Ground, spec: Job, count: int) -> float:

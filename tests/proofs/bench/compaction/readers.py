@@ -13,31 +13,26 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from tests.proofs.bench.acid import AcidTable, run_job
-from tests.proofs.bench.check import WrongRowsError
-from tests.proofs.bench.data import generate
-from tests.proofs.bench.lab import Lab, session
-from tests.proofs.bench.measurement import FOLDER
+from tests.proofs.bench.data import Sizes, generate
+from tests.proofs.bench.ground import Ground
+from tests.proofs.bench.lab import FOLDER, Lab, session
 from tests.proofs.bench.queries import read_everything
-from tests.proofs.bench.sizes import Sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from multiprocessing.connection import Connection
-    from multiprocessing.sharedctypes import Synchronized
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.proofs.bench.compaction.ground import Ground
+from tests.proofs.bench.recorder import WrongRowsError
 
 _PAUSE_S: Final = 1.0
 _LONGEST_S: Final = 120.0
@@ -120,7 +115,7 @@ class _Course:
         """Read at least this often beside the works of a case.
 
         Raises:
-            WrongRowsError: A reader saw a part of a write, or no compaction was committed.
+            WrongRowsError: No compaction was committed.
         """
         table = self.readers.table
         table.overwrite(self.base)
@@ -196,11 +191,7 @@ class _Readers:
     base_rows: int
 
     def read(self, count: int, progress: Progress) -> tuple[list[float], list[float]]:
-        """Read everything repeatedly; return the seconds of each read, and of its wait for locks.
-
-        Raises:
-            WrongRowsError: A reader saw a part of a write.
-        """
+        """Read everything repeatedly; return the seconds of reads, and of their waits for locks."""
         reads, waits = [], []
         for _ in range(count):
             least = progress.least()
@@ -215,11 +206,7 @@ class _Readers:
 
 @contextmanager
 def _beside(table: AcidTable, base: Path, append: Path, works: Sequence[str]) -> Iterator[Progress]:
-    """Run a block while another process appends and does these works.
-
-    Raises:
-        WrongRowsError: It failed.
-    """
+    """Run a block while another process appends and does these works."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     progress = Progress.none(with_overwrites=_OVERWRITE in works)
@@ -277,12 +264,8 @@ def _write(
 
 
 def _compact(table: AcidTable, progress: Progress, *, must_commit: bool) -> None:
-    """Run a major compaction. Beside an OVERWRITE, it may have nothing to do.
-
-    Raises:
-        WrongRowsError: It was not committed.
-    """
-    spec = CompactSpec(target=str(table.info.ref), choice=CompactionChoice.MAJOR)
+    """Run a major compaction. Beside an OVERWRITE, it may have nothing to do."""
+    spec = CompactSpec.of_table(table.name, choice=CompactionChoice.MAJOR)
     result = run_job(table.lab, spec)
     if result.status is JobStatus.COMMITTED:
         progress.compacted.value += 1

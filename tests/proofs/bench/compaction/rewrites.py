@@ -9,23 +9,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.proofs.bench.check import fingerprint, require_sums
-from tests.proofs.bench.data import generate
-from tests.proofs.bench.lab import REPOSITORY
-from tests.proofs.bench.measurement import FOLDER
+from tests.proofs.bench.data import Sizes, generate
+from tests.proofs.bench.ground import Ground
+from tests.proofs.bench.lab import FOLDER, REPOSITORY
+from tests.proofs.bench.recorder import fingerprint, require_sums
 from tests.proofs.bench.records import OURS, Record, read_records
 from tests.proofs.bench.sales import COLUMNS
-from tests.proofs.bench.sizes import Sizes
-from tests.proofs.bench.systems import SYSTEMS
-
-if TYPE_CHECKING:
-    from tests.proofs.bench.compaction.ground import Ground
-    from tests.proofs.bench.systems import System
+from tests.proofs.bench.systems import SYSTEMS, System
 
 _CASE: Final = "major, 1 % random deletes in {rows:,} rows"
 
@@ -38,19 +33,15 @@ def measure_rewrites(ground: Ground) -> None:
     for peer in ground.peers:
         path = FOLDER / f"compaction-{peer}.json"
         command = [sys.executable, "-m", "tests.proofs.bench", "--compaction", "--system", peer]
-        options = ["--records", path, "--scale", ground.scale, "--repeats", ground.repeats]
-        cold = [] if ground.warms_up else ["--cold"]
+        options = ["--records", path, "--scale", ground.scale, "--repeats", ground.recorder.repeats]
+        cold = [] if ground.recorder.rehearses else ["--cold"]
         subprocess.run([*command, *map(str, options), *cold], check=True, cwd=REPOSITORY)
         theirs = median(record.cpu_seconds for record in read_records(path))
         ground.found(case, f"of {peer}'s CPU", [one / theirs for one in ours], 0.5)
 
 
 def rewrite(ground: Ground, system: System) -> list[Record]:
-    """Measure the compaction of one system, on copies of one table.
-
-    Raises:
-        WrongRowsError: It ended with wrong rows.
-    """
+    """Measure the compaction of one system, on copies of one table."""
     workload = generate(FOLDER, Sizes(rows=_rows(ground)))
     table = system.create(ground.lab, "rewritten", COLUMNS)
     table.overwrite(workload.base)
@@ -60,13 +51,13 @@ def rewrite(ground: Ground, system: System) -> list[Record]:
     pq.write_table(pa.concat_tables([pq.read_table(path) for path in workload.deletes]), keys)
     table.delete(keys)
     records = []
-    for run in range(ground.repeats + ground.warms_up):
+    for run in range(ground.recorder.repeats + ground.recorder.rehearses):
         fork = table.fork(f"rewritten_{run}")
         took = ground.measure(fork.compactions["major"])
         with fork.frame() as rows:
             require_sums(fingerprint(rows), workload.truth.changed, f"{system.name}'s compaction")
         fork.drop()
-        if run >= ground.warms_up:
+        if run >= ground.recorder.rehearses:
             rows_left = workload.truth.changed.rows
             records.append(
                 Record.of(_CASE, system.name, system.name, run, took, size_bytes=0, rows=rows_left)

@@ -1,7 +1,8 @@
-"""A measurement of compactions that copy stripes: beside `cp`, and beside decoding and encoding.
+"""Measurements of compactions that copy stripes: beside `cp`, and beside decoding and encoding.
 
 The compaction of a bucket is measured as its Spark task does it, in this process, and as a whole
-job, with transaction, queue and Spark.
+job, with transaction, queue and Spark. Several tasks compact a large bucket, and none holds much of
+it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,20 +33,13 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
 )
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.check import WrongRowsError
-from tests.proofs.bench.cliffs.deltas import delta
-from tests.proofs.bench.cliffs.files import OPTIONS, inserted, write_directory
-from tests.proofs.bench.compaction.ground import cpu, ratios, require_rows, rows_of
-from tests.proofs.bench.sales import COLUMNS, generator, sales
+from tests.proofs.bench.files import FIRST_BASE, OPTIONS, delta, inserted, write_directory
+from tests.proofs.bench.ground import Ground, Work, cpu, ratios, require_rows, rows_of
+from tests.proofs.bench.recorder import WrongRowsError
+from tests.proofs.bench.sales import COLUMNS, Ints, generator, sales
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from tests.proofs.bench.compaction.ground import Ground, Work
-    from tests.proofs.bench.sales import Ints
-
-EIGHT: Final = tuple(Column(name=f"c{i}", type="bigint") for i in range(8))
+_EIGHT: Final = tuple(Column(name=f"c{i}", type="bigint") for i in range(8))
+_CHUNKS: Final = 32
 _DELTAS: Final = 10
 _DAYS: Final = 20
 _BASE: Final = WriteId(1)
@@ -52,10 +48,10 @@ _BASE: Final = WriteId(1)
 def measure_minor(ground: Ground) -> None:
     """Measure a minor compaction of ten insert deltas: small ones, and 1 GB."""
     for rows in (ground.size(100_000, 1_000), ground.size(3_000_000, 2_000)):
-        table = AcidTable.create(ground.lab, f"minor_{rows}", EIGHT)
+        table = AcidTable.create(ground.lab, f"minor_{rows}", _EIGHT)
         for i in range(_DELTAS):
-            events = inserted(numbers(rows, i), i + 1)
-            write_directory(table.folder, delta(i + 1), [events], columns=EIGHT)
+            events = inserted(_numbers(rows, i), i + 1)
+            write_directory(table.folder, delta(i + 1), [events], columns=_EIGHT)
         table.use_up_write_ids(_DELTAS)
         case = f"minor, {_DELTAS} deltas of {rows:,} rows ({table.size_bytes / 1e6:,.0f} MB)"
         runs = _Runs(table=table, rows=_DELTAS * rows)
@@ -88,6 +84,36 @@ def measure_major(ground: Ground) -> None:
         runs.end()
 
 
+def measure_large(ground: Ground) -> None:
+    """Measure a major compaction of one bucket after random deletes, and of one four times larger.
+
+    An idle core is one that neither this job nor another program used.
+    """
+    peaks = []
+    for rows in (ground.size(8_000_000, 3_200), ground.size(32_000_000, 6_400)):
+        table = AcidTable.create(ground.lab, f"large_{rows}", _EIGHT)
+        size = rows // _CHUNKS
+        events = (inserted(_numbers(size, i), 1, first=i * size) for i in range(_CHUNKS))
+        write_directory(table.folder, FIRST_BASE, events, columns=_EIGHT)
+        gone = generator("large").choice(size * _CHUNKS, rows // 100, replace=False)
+        _delete_rows(table, np.sort(gone), 2)
+        table.use_up_write_ids(2)
+        case = f"one bucket, {table.size_bytes / 1e6:,.0f} MB, 1 % random deletes"
+        took = ground.measure(table.compactions["major"])
+        peaks.append(took.worker_peak_bytes)
+        cores = ground.lab.spark.sparkContext.defaultParallelism
+        busy = (took.cpu_seconds + took.other_cpu_seconds) / took.seconds / cores
+        ground.found(f"{case}: idle cores", "of all cores", max(0.0, 1 - busy), 0.2)
+        ground.found(f"{case}: the largest worker", "MiB", peaks[-1] / (1 << 20))
+        table.drop()
+    ground.found(
+        "the largest worker for a bucket four times larger",
+        "of the memory",
+        peaks[1] / peaks[0],
+        1.2,
+    )
+
+
 def _sales_table(ground: Ground, name: str, rows: int, gone: Ints) -> AcidTable:
     """Return a table of sales: a base with a stripe a day, ten appends, and these rows deleted."""
     table = AcidTable.create(ground.lab, name)
@@ -99,30 +125,28 @@ def _sales_table(ground: Ground, name: str, rows: int, gone: Ints) -> AcidTable:
             yield inserted(drawn, _BASE, first=first)
             yield None
 
-    write_directory(table.folder, BaseName(write_id=_BASE), base(), columns=COLUMNS)
+    write_directory(table.folder, FIRST_BASE, base(), columns=COLUMNS)
     for i in range(_DELTAS):
         keys = np.arange(rows + i * rows // 40, rows + (i + 1) * rows // 40)
         events = inserted(sales(keys, "append", i, columns=COLUMNS), i + 2)
         write_directory(table.folder, delta(i + 2), [events], columns=COLUMNS)
-    delete_rows(table, gone, _DELTAS + 2)
+    _delete_rows(table, gone, _DELTAS + 2)
     table.use_up_write_ids(_DELTAS + 2)
     return table
 
 
-def delete_rows(table: AcidTable, gone: Ints, write_id: int) -> None:
+def _delete_rows(table: AcidTable, gone: Ints, write_id: int) -> None:
     """Write delete events for rows of the first write, given by row ID in ascending order."""
-    own = WriteId(write_id)
-    name = DeltaName(low=own, high=own, statement_id=StatementId(0), is_delete=True)
+    name = delta(write_id, is_delete=True)
     bucket = np.full(len(gone), encode(BucketId(0), StatementId(0)), np.int32)
     identities = {"originalTransaction": np.full(len(gone), _BASE), "bucket": bucket, "rowId": gone}
-    events = delete_events(pa.record_batch(identities), own, table.info.columns)
+    events = delete_events(pa.record_batch(identities), WriteId(write_id), table.info.columns)
     write_directory(table.folder, name, [events], columns=table.info.columns)
 
 
-def numbers(rows: int, seed: int) -> pa.Table:
-    """Return rows of eight numbers."""
+def _numbers(rows: int, seed: int) -> pa.Table:
     draw = generator("numbers", seed)
-    return pa.table({c.name: pa.array(draw.integers(0, 1 << 32, rows)) for c in EIGHT})
+    return pa.table({c.name: pa.array(draw.integers(0, 1 << 32, rows)) for c in _EIGHT})
 
 
 @dataclass(slots=True, kw_only=True)

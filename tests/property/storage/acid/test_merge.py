@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import unittest.mock
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pyarrow as pa
 from hypothesis import given
@@ -18,9 +18,6 @@ from airflow_hiveacid.storage.acid.merge import (
     unique_deletes,
     visible_events,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAMES = ["originalTransaction", "bucket", "rowId", "currentTransaction"]
 TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.int64()]

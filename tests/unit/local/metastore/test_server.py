@@ -18,7 +18,7 @@ from airflow_hiveacid.local.errors import (
 from airflow_hiveacid.local.metastore import server as metastore_module
 from airflow_hiveacid.local.metastore.distribution import Distribution
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from airflow_hiveacid.jobs.logins import PasswordLogin, SecretSource
 from airflow_hiveacid.metastore.auth.address import ConnectError, CountedRefusalError
-from airflow_hiveacid.metastore.auth.password import Plain
-from airflow_hiveacid.metastore.auth.sasl import SaslTransport, log_in
+from airflow_hiveacid.metastore.auth.sasl import Plain, SaslTransport, log_in
 
 
 class Scripted(TMemoryBuffer):  # type: ignore[misc]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from ctypes import c_uint32, c_void_p
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,6 @@ from airflow_hiveacid.metastore.auth.kerberos import Kerberos, service_of
 from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.metastore.auth.sasl import MechanismError
 from tests.support.keytabs import keytab_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SERVICE = "hive/_HOST@LAB.TEST"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from airflow_hiveacid.metastore.auth.outages import Outages
 from airflow_hiveacid.metastore.auth.sockets import connect_named, open_socket
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.client.transport import open_transport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOOK_UP = socket.getaddrinfo
 LOGINS: list[tuple[Transport, Any]] = [

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +8,6 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import forget_secrets, without_secrets
 from airflow_hiveacid.jobs.logins import SecretSource
 from airflow_hiveacid.metastore.auth.secret import read_secret, read_secret_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_line_end_at_the_end_of_the_file_is_not_part_of_the_secret(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from airflow_hiveacid.metastore.auth.tokens import (
     print_credentials,
     read_token,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def number(value: int) -> bytes:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreCallError
@@ -9,9 +7,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 
 class OnPostgres:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +9,6 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.metastore.auth.address import Address
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.client.transport import open_transport
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_an_endpoint_without_an_address_is_refused() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,13 +11,17 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, Storage, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    Storage,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.new_table import define, differences, ensure_table
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.catalog import NewTable
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 REF = TableRef("default", "made")
 COLUMNS = {"Id": "BIGINT", "name": "varchar(20)", "price": "decimal"}

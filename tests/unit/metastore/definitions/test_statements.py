@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import (
     AbortTransactions,
     AddColumns,
@@ -45,19 +45,15 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.metastore.definitions.work import Before
+from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
 from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, start
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 NAME = "default.t"
 REF = TableRef.parse(NAME)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,22 +13,17 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.transactions.commit import Fate, commit, fate_of
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 INSERT, SELECT = DataOperation.INSERT, DataOperation.SELECT
 

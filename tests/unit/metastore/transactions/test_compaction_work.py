@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.manual_clock import ManualClock
 
 
 def test_a_compactor_sees_commits_from_before_it_acquired_the_compactors_lock(

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
 from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
@@ -26,12 +25,9 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
 TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)

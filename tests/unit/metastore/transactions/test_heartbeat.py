@@ -1,31 +1,27 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
+    HiveAcidError,
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, wait_until
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 INSERT = DataOperation.INSERT
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockState
@@ -10,17 +8,14 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, components_for
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from tests.contract.bench import access, start
+from tests.contract.bench import Started, access, start
 from tests.contract.fake_client import FakeClient
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import LockId, TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.bench import Started
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 OVERWRITE, UPDATE = DataOperation.OVERWRITE, DataOperation.UPDATE
 

@@ -5,8 +5,8 @@ Also shows when a transaction is reopened, for example after a lost response to 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,26 +17,20 @@ from airflow_hiveacid.format.errors import (
     OvertakenError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting
+from airflow_hiveacid.metastore.transactions.lock_wait import WaitedInVainError, Waiting
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.cleaning import Reader
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
+    LockInfo,
     LockRequest,
     presence_of_compactions,
 )
@@ -21,11 +21,7 @@ from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, FencingTo
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.fake_client import FakeClient
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_metastore import FakeMetastore
 
 QUERY = "etl_20261123020304_0f0e0d0c-0b0a-0908-0706-050403020100"  # as Hive calls one
 T, OTHER = TableRef("default", "t"), TableRef("default", "other")

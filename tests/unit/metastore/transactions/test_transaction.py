@@ -1,23 +1,22 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    LockNotAcquiredError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, month, start
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

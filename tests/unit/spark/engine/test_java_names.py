@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
-from py4j.java_gateway import JavaClass, JavaPackage
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 from py4j.protocol import SUCCESS_CLASS, SUCCESS_PACKAGE, Py4JError
 
 from airflow_hiveacid.spark.engine.java_names import (
@@ -61,6 +61,24 @@ def test_options_that_a_newer_spark_has_added_are_none(parameters: int) -> None:
 
     answer: list[object] = call_of_any_release(call, ["a", "b"], "None")
     assert answer == ["a", "b", *["None"] * (parameters - 2)]
+
+
+def test_the_number_of_new_options_of_a_call_is_found_out_only_once() -> None:
+    numbers: list[int] = []
+
+    def call(*arguments: object) -> None:
+        numbers.append(len(arguments))
+        if len(arguments) != 2:
+            raise Py4JError("Constructor DataSource([...]) does not exist")
+
+    class Method(JavaMember):
+        def __call__(self, *arguments: object) -> None:
+            call(*arguments)
+
+    for _ in range(3):
+        call_of_any_release(call, ["a"], "None")
+        call_of_any_release(Method("createFilter", None, "z:OrcFilters", Client()), [], "None")
+    assert numbers == [1, 2, 0, 1, 2, *[2] * 4]
 
 
 def test_a_call_that_a_release_of_spark_does_not_have_is_an_error_of_its_own() -> None:

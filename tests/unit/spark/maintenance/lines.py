@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.flat_state import flat_state
+from airflow_hiveacid.format.state.acid_state import flat_state, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -16,9 +16,9 @@ from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.maintenance.clean_table import clean_table
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
-from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from airflow_hiveacid.metastore.clock import Clock
     from tests.contract.fake_client import FakeClient
 
@@ -132,28 +132,38 @@ def compact(
 ) -> CompactionOutcome:
     requests = {entry.partition: entry for entry in end_dead_entries(client, table.ref)}
     (whole,) = client.list_partitions(table)
-    compactor = Compactor(
+    job: Any = SimpleNamespace(
         spark=pretended_spark(is_stopped=is_stopped),
+        policy_of=lambda _: policy,
+        terms=job_terms(
+            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
+        ),
+    )
+    compactor = Compactor(
+        job=job,
         client=client,
         facts=CompactionFacts(
             table=table,
             partition=whole,
-            spec=CompactSpec(target=str(table.ref), choice=choice),
+            spec=CompactSpec.of_table(str(table.ref), choice=choice),
             known=known or snapshot_now(client, [table.ref]),
             request=requests.get(in_queue(whole)),
         ),
-        policy=policy,
         shared=SharedNotes.of(table),
         window=Window(),
-        terms=job_terms(
-            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
-        ),
     )
     return compactor.compact()
 
 
 def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:
-    return clean_table(client, CleanSpec(target=str(table.ref)), lambda _: None)
+    return clean_tables(client, CleanSpec.of_table(str(table.ref)), lambda _: None).outcomes
+
+
+def plan(client: FakeClient, spec: CompactSpec) -> list[CompactionOutcome]:
+    run = plan_tables(client, spec)
+    run.report_due()
+    run.check(spec, run.done)
+    return run.of_table
 
 
 def values(client: FakeClient, table: TableInfo) -> list[int]:

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -81,7 +81,7 @@ def put(root: Path, name: str) -> None:
 
 def clean(client: FakeClient, on_step: Callable[[str], None]) -> CleaningOutcome:
     table = client.get_table(REF)
-    spec = CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0)
+    spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
     (whole,) = client.list_partitions(table)
     return Cleaner(client=client, table=table, spec=spec, on_step=on_step).clean(whole)
 
@@ -95,9 +95,9 @@ def test_a_partition_of_an_unpartitioned_table_is_not_cleaned(
 ) -> None:
     before = sorted(path.name for path in root.iterdir())
     for plan_only in (True, False):
-        spec = CleanSpec(target=str(REF), partition="month=1", plan_only=plan_only)
+        spec = CleanSpec.of_table(str(REF), partition="month=1", plan_only=plan_only)
         with pytest.raises(PartitionNotFoundError, match=r"d\.t: has no partition month=1"):
-            clean_table(client, spec, lambda _: None)
+            clean_tables(client, spec, lambda _: None)
     assert sorted(path.name for path in root.iterdir()) == before
 
 
@@ -149,7 +149,7 @@ def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
             raise StorageError("the disk is read-only")
         shutil.rmtree(path)
 
-    monkeypatch.setattr("airflow_hiveacid.maintenance.clean.delete_directory", delete)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.removal.delete_directory", delete)
     with pytest.raises(StorageError):
         clean(client, lambda _: None)
     assert there(root) == {"base_0000001", "base_0000002", *INSERTS}

@@ -24,12 +24,12 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
-from airflow_hiveacid.maintenance import clean_table, many_tables, side_by_side
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import clean_tables, many_tables, side_by_side
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.maintenance.results import cleanings_result
-from airflow_hiveacid.maintenance.without_spark import cleaned_tables
+from airflow_hiveacid.maintenance.results import cleaning_result
+from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
@@ -99,14 +99,14 @@ class Warehouse:
         on_step: Callable[[str], None] = lambda _: None,
         **more: Any,  # noqa: ANN401 - fields of the spec
     ) -> JobResult:
-        spec = CleanTablesSpec(tables=tables or ("default.*",), **more)
-        return cleaned_tables(self.client, job_of(spec), spec, on_step)
+        spec = CleanSpec(tables=tables or ("default.*",), **more)
+        return clean_on_worker(self.client, job_of(spec), spec, on_step)
 
     def left(self, name: str) -> list[str]:
         return sorted(p.name for p in (self.root / name).iterdir() if p.name[0] not in "_.")
 
 
-def job_of(spec: CleanTablesSpec) -> JobSpec:
+def job_of(spec: CleanSpec) -> JobSpec:
     return JobSpec(
         job_key="dag/run/clean/-1",
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
@@ -238,14 +238,14 @@ def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
 ) -> None:
     bad = warehouse.table("bad")
     warehouse.table("good")
-    read = clean_table.partitions_of
+    read = clean_tables.partitions_of
 
     def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
         if table.ref == bad.ref:
             raise StorageError("no answer")
         return read(client, table, name)
 
-    monkeypatch.setattr(clean_table, "partitions_of", partitions_of)
+    monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.clean()
     assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
@@ -289,14 +289,14 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         shutil.rmtree(warehouse.root / "gone")
 
     if when == "before its first look":
-        of = clean_table.TableCleaning.of
+        of = clean_tables.TableCleaning.of
 
-        def dropped_first(client: FakeClient, spec: Any, *more: Any) -> Any:  # noqa: ANN401
-            if spec.target == "default.gone":
+        def dropped_first(client: FakeClient, ref: TableRef, *more: Any) -> Any:  # noqa: ANN401
+            if ref == gone.ref:
                 drop()
-            return of(client, spec, *more)
+            return of(client, ref, *more)
 
-        monkeypatch.setattr(clean_table.TableCleaning, "of", dropped_first)
+        monkeypatch.setattr(clean_tables.TableCleaning, "of", dropped_first)
     else:
         clean = Cleaner.clean
 
@@ -320,7 +320,7 @@ def tidied(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     def noted(table: TableInfo, outcomes: Sequence[CleaningOutcome], _: object) -> None:
         found[table.ref.name] = [outcome.partition for outcome in outcomes]
 
-    monkeypatch.setattr(clean_table, "forget_unreadable", noted)
+    monkeypatch.setattr(clean_tables, "forget_unreadable", noted)
     return found
 
 
@@ -354,7 +354,7 @@ def test_a_plan_removes_no_notes_and_ends_no_entries_of_the_queue(
 ) -> None:
     warehouse.table("a", days=("1",))
     ended: list[str] = []
-    monkeypatch.setattr(clean_table, "end_dead_entries", lambda _, ref: ended.append(str(ref)))
+    monkeypatch.setattr(clean_tables, "end_dead_entries", lambda _, ref: ended.append(str(ref)))
     found = tidied(monkeypatch)
     warehouse.clean(plan_only=True)
     assert (found, ended) == ({}, [])
@@ -424,7 +424,7 @@ def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
     if when == "before its first partition":
         before_each_partition(monkeypatch, gone, create_again)
     else:
-        read = clean_table.partitions_of
+        read = clean_tables.partitions_of
 
         def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
             found = read(client, table, name)
@@ -432,7 +432,7 @@ def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
                 create_again()
             return found
 
-        monkeypatch.setattr(clean_table, "partitions_of", partitions_of)
+        monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
     result = warehouse.clean()
     assert set(skipped(result).values()) == {"it was dropped or renamed while the job ran"}
     assert warehouse.left("gone/day=1") == sorted((*OLD, BASE))
@@ -565,8 +565,8 @@ def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables
             )
         )
         run.skipped[f"warehouse.odd_{number:04}"] = "it is sorted"
-    spec = CleanTablesSpec(tables=("warehouse.*",))
-    result = cleanings_result(job_of(spec), spec, run)
+    spec = CleanSpec(tables=("warehouse.*",))
+    result = cleaning_result(job_of(spec), spec, run)
     short: Any = short_form(result.to_json())
     assert len(JobResult.parse(result.dump()).dump()) > MOST_BYTES
     assert len(str(short)) <= MOST_BYTES

@@ -21,19 +21,17 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state import small_files
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance import compaction_planner
+from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.spark.maintenance.compact_table import compact_table
+from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -47,6 +45,7 @@ from tests.unit.spark.maintenance.rig import (
     compact,
     insert,
     leave_unconfirmed,
+    plan,
     put,
     there,
     values,
@@ -163,28 +162,27 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
     insert(client, table, 1)
     before = there(table, "")
     for plan_only in (True, False):
-        spec = CompactSpec(
-            target=str(table.ref),
+        spec = CompactSpec.of_table(
+            str(table.ref),
             partition="month=1",
             choice=CompactionChoice.MAJOR,
             plan_only=plan_only,
         )
         job: Any = SimpleNamespace(
             client=client,
+            spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1)),
             spec=None,
             job_of=lambda _, spec=spec: spec,
-            insertable_table=lambda _: table,
-            policy_of=lambda _: ConflictPolicy.HIVE,
         )
         with pytest.raises(PartitionNotFoundError, match="has no partition month=1"):
-            compact_table(job)
+            compact_tables(job)
     assert there(table, "") == before
 
 
 def test_no_compaction_of_a_flat_table_is_planned(client: FakeClient, table: TableInfo) -> None:
-    flat = dataclasses.replace(table, kind=TransactionalKind.NONE)
+    client.server.tables[table.ref] = dataclasses.replace(table, kind=TransactionalKind.NONE)
     with pytest.raises(NotTransactionalError):
-        plan_table(client, flat, CompactSpec(target=str(table.ref), plan_only=True))
+        plan(client, CompactSpec.of_table(str(table.ref), plan_only=True))
 
 
 def test_a_partition_that_was_moved_or_dropped_is_not_compacted(
@@ -316,7 +314,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
     server: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader between the two would take the first for the whole base."""
-    monkeypatch.setattr(compaction_planner, "publishes_files", lambda _: True)  # as on S3
+    monkeypatch.setattr(compaction_facts, "publishes_files", lambda _: True)  # as on S3
     monkeypatch.setattr(small_files, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(
@@ -395,7 +393,7 @@ def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
     marked: list[object] = []
     client.mark_cleaned = marked.append  # type: ignore[method-assign]
     (whole,) = client.list_partitions(table)
-    spec = CleanSpec(target=str(table.ref))
+    spec = CleanSpec.of_table(str(table.ref))
     outcome = Cleaner(client=client, table=table, spec=spec, on_step=lambda _: None).clean(whole)
     assert (outcome.marked_entries, marked) == ((), [])
     states = {e.entry_id: e.state for e in client.show_compactions(table.ref)}

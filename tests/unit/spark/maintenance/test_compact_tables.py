@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreVersionError,
     NotTransactionalError,
+    PartitionNotFoundError,
     PartitionsFailedError,
     StorageError,
     TableNotFoundError,
@@ -38,22 +41,19 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     Off,
 )
 from airflow_hiveacid.maintenance import (
+    compaction_facts,
     compaction_planner,
     many_tables,
     side_by_side,
-    tables_planner,
 )
-from airflow_hiveacid.maintenance.compaction_planner import (
+from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
-    plan_table,
     read_facts,
     thresholds_of,
 )
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -69,10 +69,10 @@ from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
+    plan,
     pretended_spark,
     put,
     there,
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from tests.contract.fake_client import FakeClient
 
 
@@ -171,7 +171,7 @@ class Warehouse:
         return compact_tables(job)
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
-        spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        spec = CompactSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
         job = JobSpec(
             job_key="dag/run/compact/-1",
             metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
@@ -343,14 +343,14 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
 def _before_partitions_are_read(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
 ) -> None:
-    read = tables_planner.partitions_of
+    read = compaction_planner.partitions_of
 
     def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
         if one.ref == table.ref:
             drop()
         return read(client, one, name)
 
-    monkeypatch.setattr(tables_planner, "partitions_of", partitions_of)
+    monkeypatch.setattr(compaction_planner, "partitions_of", partitions_of)
 
 
 def _before_the_compaction(
@@ -459,21 +459,41 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
     assert caught.value.failed == {"default.p day=1": "the disk is full"}
 
 
-def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
+def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = warehouse.table("a", 3)
+    warehouse.partitioned("p", ["1", "2"])
     job = warehouse.job("default.*")
     job.terms = JobTerms.of(replace(job.spec, heartbeat_s=7.0))
     job.policy_of = lambda _: ConflictPolicy.STRICT
-    partitions = warehouse.client.list_partitions(table)
-    spec = job.spec.job.of_table("default.a")
-    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
-    shared = SharedNotes.of(table)
-    compactor = Compactor.of(job, warehouse.client, facts, shared, Window())
-    assert compactor.policy is ConflictPolicy.STRICT
-    assert compactor.terms.job_key == "dag/run/compact/-1"
-    assert (compactor.terms.lock_timeout_s, compactor.terms.heartbeat_s) == (5.0, 7.0)
-    assert compactor.facts is facts
-    assert compactor.shared is shared
+    begun: list[tuple[JobTerms, ConflictPolicy]] = []
+    compacting: Any = compact_module.compacting
+    compact = Compactor.compact
+    compactors: list[Compactor] = []
+
+    def noted(client: object, terms: JobTerms, **others: Any) -> Any:  # noqa: ANN401
+        begun.append((terms, others["policy"]))
+        return compacting(client, terms, **others)
+
+    def watched(self: Compactor) -> CompactionOutcome:
+        compactors.append(self)
+        return compact(self)
+
+    monkeypatch.setattr(compact_module, "compacting", noted)
+    monkeypatch.setattr(Compactor, "compact", watched)
+    compact_tables(job)
+    assert len(begun) == 3
+    for terms, policy in begun:
+        assert policy is ConflictPolicy.STRICT
+        assert terms.job_key == "dag/run/compact/-1"
+        assert (terms.lock_timeout_s, terms.heartbeat_s) == (5.0, 7.0)
+    notes = {id(compactor.shared) for compactor in compactors}
+    assert {compactor.facts.table.ref for compactor in compactors} == {
+        table.ref,
+        TableRef("default", "p"),
+    }
+    assert len(notes) == 2, "one for each table"
 
 
 def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(
@@ -497,18 +517,17 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     if warehouse.client.generation is MetastoreGeneration.V3:
         return
     table = warehouse.table("a", 1)
-    read = compaction_planner.end_dead_entries
+    read = compaction_facts.end_dead_entries
 
     def insert_first(client: FakeClient, ref: TableRef) -> object:
         insert(client, table, 7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
         return read(client, ref)
 
-    monkeypatch.setattr(compaction_planner, "end_dead_entries", insert_first)
+    monkeypatch.setattr(compaction_facts, "end_dead_entries", insert_first)
     job = warehouse.job("default.*")
-    spec = job.spec.job.of_table("default.a")
     partitions = warehouse.client.list_partitions(table)
-    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
+    (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
     assert facts.request is not None
     assert facts.known.write_ids(table.ref).high_watermark == 2
 
@@ -532,7 +551,7 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
     def fail(*_: object) -> None:
         raise StorageError("the metastore is busy")
 
-    monkeypatch.setattr(tables_planner, "partitions_of", fail)
+    monkeypatch.setattr(compaction_planner, "partitions_of", fail)
     with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
         warehouse.compact("default.*")
 
@@ -560,15 +579,15 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
 
         monkeypatch.setattr(CompactionFacts, "plan", planned)
     else:
-        name = "switched_off_outcome" if where == "notes" else "partitions_of"
-        known = getattr(tables_planner, name)
+        name = "why_turned_off" if where == "notes" else "partitions_of"
+        known = getattr(compaction_planner, name)
 
         def found(*arguments: Any) -> Any:  # noqa: ANN401
             if any(getattr(one, "ref", "") == TableRef("default", "bad") for one in arguments):
                 raise error
             return known(*arguments)
 
-        monkeypatch.setattr(tables_planner, name, found)
+        monkeypatch.setattr(compaction_planner, name, found)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
@@ -689,10 +708,62 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     def check(table: TableInfo) -> None:
         raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
 
-    monkeypatch.setattr(tables_planner, "check_files_writable", check)
+    monkeypatch.setattr(compaction_planner, "check_files_writable", check)
     with pytest.raises(UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("a", 3)
+    warehouse.table("new", 0)
+
+    def check(table: TableInfo) -> None:
+        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+
+    for where in (compaction_planner, module):
+        monkeypatch.setattr(where, "check_files_writable", check)
+    alone = partial(warehouse.compact, "default.a", is_of_table=True)
+    assert alone(plan_only=True).status is JobStatus.PLANNED
+    new = warehouse.compact("default.new", is_of_table=True)
+    assert new.status is JobStatus.NOTHING_TO_DO
+    with pytest.raises(UnsupportedTableError, match="cannot write"):
+        alone()
+    assert there(table, "base_") == []
+
+
+def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_turned_off(
+    warehouse: Warehouse,
+) -> None:
+    table = warehouse.partitioned("a", ["1"])
+    off = {**table.parameters, NO_AUTO_COMPACTION: "true"}
+    warehouse.client.server.tables[table.ref] = replace(table, parameters=off)
+    alone = partial(warehouse.compact, "default.a", is_of_table=True)
+    for plan_only in (True, False):
+        assert [one["done"] for one in outcomes(alone(partition="day=1", plan_only=plan_only))] == [
+            False
+        ]
+        with pytest.raises(PartitionNotFoundError, match="no partition day=2"):
+            alone(partition="day=2", plan_only=plan_only)
+
+
+def test_only_the_work_on_one_table_is_interrupted_in_the_tasks_own_thread(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+    threads: list[bool] = []
+    read_facts = compaction_planner.read_facts
+
+    def observed(*given: Any) -> Any:  # noqa: ANN401 - as read_facts
+        threads.append(threading.current_thread() is threading.main_thread())
+        return read_facts(*given)
+
+    monkeypatch.setattr(compaction_planner, "read_facts", observed)
+    warehouse.compact("default.a", is_of_table=True, plan_only=True)
+    warehouse.compact("default.a", plan_only=True)
+    assert threads == [True, False]
 
 
 def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
@@ -792,8 +863,8 @@ def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
     parameters = {COUNT_PARAMETER: "7", RATIO_PARAMETER: "0.7"}
     owned = replace(table, parameters={**table.parameters, **parameters})
     given = GivenThresholds(delta_count=delta_count, delta_ratio=delta_ratio)
-    many = CompactTablesSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
-    policy = thresholds_of(owned, many.of_table(str(table.ref)))
+    many = CompactSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
+    policy = thresholds_of(owned, many)
     assert policy == given.policy_for(owned)
     assert policy.delta_ratio == (delta_ratio or 0.7)
 
@@ -820,11 +891,12 @@ def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
 
 @pytest.mark.parametrize("server", [MetastoreGeneration.V3], indirect=True)
 def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
-    table, queued = warehouse.table("a", 3), CompactionChoice.QUEUED
+    queued = CompactionChoice.QUEUED
+    warehouse.table("a", 3)
     with pytest.raises(MetastoreVersionError, match="Use choice 'auto'"):
         warehouse.compact("default.*", choice=queued)
     with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
-        plan_table(warehouse.client, table, CompactSpec(target="default.a", choice=queued))
+        plan(warehouse.client, CompactSpec.of_table("default.a", choice=queued))
 
 
 # ---- further thresholds --------------------------------------------------------------------------
@@ -859,7 +931,7 @@ def test_a_job_without_a_threshold_for_deleted_rows_reads_no_footer(
         assert bool(outcomes(result)) is is_due
     (outcome,) = outcomes(result)
     assert (outcome["kind"], outcome["why"]) == ("major", "2 deleted rows (threshold 2)")
-    monkeypatch.setattr(compaction_planner, "delete_events", pytest.fail)
+    monkeypatch.setattr(compaction_facts, "delete_events", pytest.fail)
     assert outcomes(warehouse.compact("default.*", **job)) == []
 
 
@@ -872,3 +944,64 @@ def test_a_quiet_table_is_compacted_after_the_age_that_a_task_gives(warehouse: W
     assert compacted(warehouse.compact("default.*", **week)) == {"default.a": True}
     assert values(warehouse.client, table) == [0]
     assert outcomes(warehouse.compact("default.*", **week)) == []
+
+
+# ---- one table -----------------------------------------------------------------------------------
+
+
+def test_a_job_of_one_table_lists_each_of_its_partitions(warehouse: Warehouse) -> None:
+    warehouse.partitioned("p", ["1", "2", "3"])
+    first = warehouse.compact("default.p", is_of_table=True, partition="day=2")
+    assert (first.kind, first.partitions) == ("compact", ("day=2",))
+    assert first.txn_id == outcomes(first)[0]["txn_id"]
+    result = warehouse.compact("default.p", is_of_table=True)
+    assert [(one["partition"], one["done"]) for one in outcomes(result)] == [
+        ("day=1", True),
+        ("day=2", False),
+        ("day=3", True),
+    ]
+    assert outcomes(result)[1]["why"] == "there is no delta"
+    assert (result.partitions, result.txn_id) == (("day=1", "day=3"), None)
+    assert set(result.details) == {"compactions", "conflict_policy"}
+
+
+def test_the_error_of_the_only_partition_of_a_job_is_raised_unchanged(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> CompactionOutcome:
+        raise StorageError("the disk is full")
+
+    warehouse.table("a", 3)
+    warehouse.partitioned("p", ["1", "2"])
+    monkeypatch.setattr(Compactor, "compact", fail)
+    for name, partition in (("default.a", None), ("default.p", "day=1")):
+        with pytest.raises(StorageError, match="the disk is full"):
+            warehouse.compact(name, is_of_table=True, partition=partition)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.p", is_of_table=True)
+    assert caught.value.failed == dict.fromkeys(("day=1", "day=2"), "the disk is full")
+
+
+def test_a_table_that_is_dropped_meanwhile_fails_the_job_of_this_table(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+
+    _before_the_compaction(monkeypatch, gone, drop)
+    with pytest.raises(HiveAcidError):
+        warehouse.compact("default.gone", is_of_table=True)
+
+
+def test_tables_that_are_named_without_wildcards_are_not_searched_for(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [warehouse.table(name, 3) for name in ("a", "b")]
+    monkeypatch.setattr(warehouse.client, "list_databases", pytest.fail)
+    monkeypatch.setattr(warehouse.client, "list_tables", pytest.fail)
+    assert compacted(warehouse.compact("default.a", "default.B")) == {
+        str(table.ref): True for table in tables
+    }

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
-from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -294,7 +294,7 @@ def test_an_aborted_compaction_that_the_server_has_forgotten_is_not_marked_as_cl
         client.abort_txn(txn_id)
         client.server.txns[txn_id].is_forgotten = True
 
-    clean_table(client, CleanSpec(target=str(table.ref)), die)
+    clean_tables(client, CleanSpec.of_table(str(table.ref)), die)
     assert states(client, table)[-1] is CompactionState.READY_FOR_CLEANING
     clean(client, table)
     assert states(client, table)[-1] is CompactionState.REFUSED

@@ -128,7 +128,7 @@ class World:
     def clean(self) -> None:
         table = self.client.get_table(REF)
         (whole,) = self.client.list_partitions(table)
-        spec = CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0)
+        spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
         Cleaner(client=self.client, table=table, spec=spec, on_step=nothing).clean(whole)
 
     @property

@@ -12,32 +12,30 @@ from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.maintenance import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
-    forget_unreadable,
 )
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes import json_files
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ def clean(
     cleaner = Cleaner(
         client=client,
         table=table,
-        spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+        spec=CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0),
         on_step=lambda _: None,
         overview=overview,
     )
@@ -299,7 +297,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     def cleaned() -> list[str]:
         table, overview = with_past(client, client.get_table(ref), plan_only=False)
         (info,) = client.list_partitions(table)
-        spec = CleanSpec(target=str(ref), retention_s=0.0)
+        spec = CleanSpec.of_table(str(ref), retention_s=0.0)
         cleaner = Cleaner(
             client=client, table=table, spec=spec, on_step=lambda _: None, overview=overview
         )
@@ -325,8 +323,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
         listed.append(directory)
         return list_files(fs, directory, prefix)
 
-    for module in (hidden_files, version_notes, job_ledger):
-        monkeypatch.setattr(module, "list_files", listing)
+    monkeypatch.setattr(json_files, "list_files", listing)
     assert len(cleaned()) == 2
     assert VersionNotes.of(whole).is_kept() is is_kept
     assert set(listed) == {f"{tmp_path}/whole/_hiveacid"}
@@ -358,13 +355,11 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     monkeypatch.setattr(snapshot, "sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
-        spec = CompactSpec(target=str(REF))
+        spec = CompactSpec.of_table(str(REF))
         compactor = Compactor(
-            spark=nothing,
+            job=nothing,
             client=client,
-            terms=job_terms(),
             facts=CompactionFacts(table=table, partition=info, spec=spec, known=known),
-            policy=ConflictPolicy.HIVE,
             shared=shared,
             window=Window(),
         )

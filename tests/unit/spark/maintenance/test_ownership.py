@@ -19,25 +19,23 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
 )
-from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.unit.spark.maintenance.rig import plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +55,12 @@ def client(request: pytest.FixtureRequest) -> FakeClient:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "w"
+
+
+@pytest.fixture(autouse=True)
+def _one_connection(client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all threads of a job use the client itself, whose calls the tests change."""
+    monkeypatch.setattr(client, "clone", lambda **_: client)
 
 
 def table(
@@ -93,8 +97,8 @@ def write(client: FakeClient, table: TableInfo, place: Path, *, aborts: bool = F
 
 
 def clean(client: FakeClient, ref: TableRef, *, unknown_age_s: float | None = None) -> list[str]:
-    spec = CleanSpec(target=str(ref), orphan_age_s=0.0, unknown_age_s=unknown_age_s)
-    outcomes = clean_table(client, spec, lambda _: None)
+    spec = CleanSpec.of_table(str(ref), orphan_age_s=0.0, unknown_age_s=unknown_age_s)
+    outcomes = clean_tables(client, spec, lambda _: None).outcomes
     return [removal.path for outcome in outcomes for removal in outcome.removed]
 
 
@@ -121,7 +125,7 @@ def test_neither_of_two_tables_on_one_location_is_cleaned(client: FakeClient, ro
             clean(client, one.ref)
         assert f"own {one.ref}" in str(caught.value)
         with pytest.raises(OtherOwnerError):
-            plan_table(client, one, CompactSpec(target=str(one.ref), choice=CompactionChoice.MAJOR))
+            plan(client, CompactSpec.of_table(str(one.ref), choice=CompactionChoice.MAJOR))
     assert files(root) == there
 
 
@@ -284,7 +288,7 @@ def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
     assert "airflow_hiveacid own" not in str(caught.value)
     assert "move the named directory away" in str(caught.value)
     with pytest.raises(HiveAcidError, match="delta_0000002_0000002_0000 is newer"):
-        plan_table(clone, prod, CompactSpec(target=str(PROD), choice=CompactionChoice.MAJOR))
+        plan(clone, CompactSpec.of_table(str(PROD), choice=CompactionChoice.MAJOR))
     assert len(files(root)) == 2
 
 
@@ -377,7 +381,7 @@ def test_a_job_of_many_tables_names_the_shared_ones_and_cleans_the_others(
     (root / "good" / "base_0000001").mkdir()
     (root / "good" / "base_0000001" / "bucket_00000").write_text("rows")
     with pytest.raises(PartitionsFailedError) as caught:
-        clean_tables(client, CleanTablesSpec(tables=("default.*",)), lambda _: None)
+        clean_tables(client, CleanSpec(tables=("default.*",)), lambda _: None)
     assert sorted(caught.value.failed) == [str(PROD), str(STAG)]
     assert files(root / "good") == ["base_0000001/bucket_00000"]
 

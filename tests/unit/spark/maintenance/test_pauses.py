@@ -33,9 +33,9 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
     rebuild,
 )
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.maintenance import compaction_planner
+from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
@@ -81,7 +81,7 @@ def fail(client: FakeClient, table: TableInfo, job: str, choice: CompactionChoic
 
 def at(monkeypatch: pytest.MonkeyPatch, now_s: float) -> None:
     """Set the clock of planners and compactors."""
-    for module in (compaction_planner, compact_module):
+    for module in (compaction_facts, compact_module):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now_s))
 
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import WriteConflictError
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
-from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -68,20 +67,18 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     behind(compact if first == "list_directories" else client, first)
     nothing: Any = None
     compactor = Compactor(
-        spark=nothing,
+        job=nothing,
         client=client,
         facts=CompactionFacts(
             table=table,
             partition=PartitionInfo(name=PartitionName(), location=table.location),
-            spec=CompactSpec(target=str(table.ref)),
+            spec=CompactSpec.of_table(str(table.ref)),
             known=nothing,
         ),
-        policy=ConflictPolicy.STRICT,
         shared=SharedNotes.of(table),
         window=Window(),
-        terms=job_terms(attempt=AttemptId(1, "1" * 12)),
     )
-    look = compactor._look(Doing.MAJOR)
+    look = compactor._look(WriteKind.MAJOR, ConflictPolicy.STRICT)
     FakeClient(server).commit_txn(writing[0])
     reading = access(table, DataOperation.SELECT)
     with (

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -67,8 +67,7 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(directory)
         return list_files(fs, directory, prefix)
 
-    for module in (hidden_files, version_notes, job_ledger):
-        monkeypatch.setattr(module, "list_files", listing)
+    monkeypatch.setattr(json_files, "list_files", listing)
     return found
 
 
@@ -96,14 +95,18 @@ def run(
     """The job, as the application runs it."""
     job: Any = SimpleNamespace(
         client=client,
-        job_of=lambda _: CompactSpec(target=str(table.ref), choice=CompactionChoice.MAJOR),
-        insertable_table=lambda _: client.get_table(table.ref),
+        job_of=lambda _: CompactSpec.of_table(str(table.ref), choice=CompactionChoice.MAJOR),
         policy_of=lambda _: ConflictPolicy.HIVE,
         terms=job_terms(key, on_step=on_step),
         spark=SimpleNamespace(
             sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=at_once)
         ),
-        spec=SimpleNamespace(kind="compact", job_key=key),
+        spec=SimpleNamespace(
+            kind="compact",
+            job_key=key,
+            conflict_policy=None,
+            default_conflict_policy=ConflictPolicy.HIVE,
+        ),
     )
     return compact(job)
 

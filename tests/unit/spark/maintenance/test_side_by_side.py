@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -16,15 +16,20 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
 )
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import side_by_side
-from airflow_hiveacid.maintenance.side_by_side import each_partition, each_piece
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun
+from airflow_hiveacid.maintenance.side_by_side import each_piece
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from tests.contract.fake_client import FakeClient
 
+_R = TypeVar("_R")
 DAYS = tuple(
     PartitionInfo(name=PartitionName(("day",), (day,)), location=f"file:/t/day={day}")
     for day in ("1", "2", "3")
@@ -38,7 +43,7 @@ def outcome(
     failures: dict[str, HiveAcidError],
     days: tuple[PartitionInfo, ...] = DAYS,
 ) -> list[str]:
-    """What comes of work that fails as told and else answers its partition's name."""
+    """The results of work that fails as told, or else returns its partition's name."""
 
     def work(own: MetastorePort, partition: PartitionInfo) -> str:
         assert own is not client
@@ -46,7 +51,29 @@ def outcome(
             raise failures[str(partition.name)]
         return str(partition.name)
 
-    return each_partition(client, table, days, work, at_once=2, describe=str.upper)
+    return each_partition(client, table, days, work)
+
+
+def each_partition(
+    client: FakeClient,
+    table: TableInfo,
+    days: Sequence[PartitionInfo],
+    work: Callable[[MetastorePort, PartitionInfo], _R],
+    *,
+    at_once: int = 2,
+) -> list[_R]:
+    """The results of the partitions of a job of one table."""
+    run = TablesRun(is_of_table=True, partitions=len(days))
+    results = run.each(
+        client,
+        days,
+        work,
+        where=lambda day: TableOrPartition(table=table, partition=day),
+        at_once=at_once,
+    )
+    done = {f"{table.ref} {day.name}": str(result).upper() for day, result in results}
+    run.check(CleanSpec.of_table(str(table.ref)), done)
+    return [result for _, result in results]
 
 
 def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: TableInfo) -> None:
@@ -186,7 +213,7 @@ def test_a_connection_is_reused_for_the_next_partition_unless_a_partition_failed
             raise StorageError("no disk")
 
     with pytest.raises(PartitionsFailedError):
-        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1, describe=str)
+        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1)
     one, two, three, four, five, six = (own for own, _ in served)
     assert one is two
     assert three is four is five
@@ -205,9 +232,7 @@ def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
             super().__init__(most)
 
     monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
-    done = each_partition(
-        client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999, describe=str
-    )
+    done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
     assert len(done) == 999
     assert asked == [8]
 

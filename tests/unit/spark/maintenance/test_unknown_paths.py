@@ -22,10 +22,10 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CleanTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean, unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.without_spark import cleaned, cleaned_tables
+from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
@@ -97,8 +97,8 @@ class Place:
         return file
 
     def clean(self, *, after_s: float | None = None, plan_only: bool = False) -> JobResult:
-        spec = CleanSpec(target=str(REF), unknown_age_s=after_s, plan_only=plan_only)
-        return cleaned(self.client, job_of(spec), spec, lambda _: None)
+        spec = CleanSpec.of_table(str(REF), unknown_age_s=after_s, plan_only=plan_only)
+        return clean_on_worker(self.client, job_of(spec), spec, lambda _: None)
 
     def wait(self, seconds: float) -> None:
         """Let the notes of when a cleaner first wanted to remove each file be older."""
@@ -120,7 +120,7 @@ class Place:
         return [file for file in self.files if file.exists()]
 
 
-def job_of(spec: CleanSpec | CleanTablesSpec) -> JobSpec:
+def job_of(spec: CleanSpec) -> JobSpec:
     return JobSpec(
         job_key="dag/run/clean/-1",
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
@@ -573,8 +573,8 @@ def test_a_cleaning_of_one_partition_leaves_the_files_between_partitions_alone(
     place.days(1)
     file = place.put("old")
     place.notice()
-    spec = CleanSpec(target=str(REF), partition="day=1", unknown_age_s=DAY_S)
-    result = cleaned(place.client, job_of(spec), spec, lambda _: None)
+    spec = CleanSpec.of_table(str(REF), partition="day=1", unknown_age_s=DAY_S)
+    result = clean_on_worker(place.client, job_of(spec), spec, lambda _: None)
     assert (paths(result, "removed"), unknown(result)) == ([], {})
     assert file.exists()
 
@@ -591,8 +591,8 @@ def test_a_cleaning_of_many_tables_counts_unknown_paths_and_names_the_largest(
     place.put("backup/000000_0", "few")
 
     def run(after_s: float | None) -> tuple[JobResult, dict[str, Any]]:
-        spec = CleanTablesSpec(tables=("default.*",), unknown_age_s=after_s)
-        result = cleaned_tables(place.client, job_of(spec), spec, lambda _: None)
+        spec = CleanSpec(tables=("default.*",), unknown_age_s=after_s)
+        result = clean_on_worker(place.client, job_of(spec), spec, lambda _: None)
         (one,) = outcomes(result)
         return result, one
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +17,9 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
-from airflow_hiveacid.maintenance import window
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
-from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables
+from airflow_hiveacid.maintenance import compaction_planner
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from tests.contract.fake_client import FakeClient
 
 _END_S = 1_000_000.0
@@ -52,7 +53,7 @@ class Night:
 @pytest.fixture(autouse=True)
 def night(monkeypatch: pytest.MonkeyPatch) -> Night:
     made = Night()
-    monkeypatch.setattr(window, "time", made)
+    monkeypatch.setattr(compaction_planner, "time", made)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     without_spark(monkeypatch)
     return made
@@ -80,14 +81,15 @@ def end_at(
     def watched(self: Compactor) -> CompactionOutcome:
         if str(self.facts.table.ref) != name:
             return compact(self)
-        terms = self.terms
+        terms = self.job.terms
 
         def reach(reached: str) -> None:
             if reached == step:
                 night.end()
             terms.on_step(reached)
 
-        return compact(replace(self, terms=replace(terms, on_step=reach)))
+        job = SimpleNamespace(**{**vars(self.job), "terms": replace(terms, on_step=reach)})
+        return compact(replace(self, job=job))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Compactor, "compact", watched)
 
@@ -215,6 +217,6 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_spark_starts(
 
     monkeypatch.setattr(CompactionFacts, "plan", slow)
     job = warehouse.job("default.*", until_s=_END_S)
-    result = nothing_to_compact_in_tables(warehouse.client, job.spec, job.job_of(None))
+    result = nothing_to_compact(warehouse.client, job.spec, job.job_of(None))
     assert result is not None
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)

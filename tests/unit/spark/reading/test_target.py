@@ -13,7 +13,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.reading.target import Target
 
 TABLE: Final = TableInfo(

@@ -20,8 +20,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed as changes
@@ -33,11 +33,15 @@ from airflow_hiveacid.spark.statements.change_feed import (
     _own,
     feed_changes,
 )
+from airflow_hiveacid.spark.writing import context
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from tests.support.one_row import CONTEXT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 REF = TableRef("db", "t")
 
@@ -75,19 +79,14 @@ def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
         given.append(terms)
         raise InterruptedError
 
-    monkeypatch.setattr(changes, "held_snapshot", held)
+    monkeypatch.setattr(context, "held_snapshot", held)
     for name in ("give_store_settings", "give_store_tokens"):
         monkeypatch.setattr(changes, name, lambda _: None)
     asked = job("one", 3)
-    job_of = SimpleNamespace(
-        spark=SimpleNamespace(sparkContext=CONTEXT),
-        client=None,
-        spec=asked.spec,
-        job_of=lambda _: asked.spec.job,
-        terms=JobTerms.of(asked.spec),
-    )
+    spark: Any = SimpleNamespace(sparkContext=CONTEXT)
+    nothing: Any = None
     with pytest.raises(InterruptedError):
-        feed_changes(job_of)  # type: ignore[arg-type] # a stand-in
+        feed_changes(JobContext.of(spark, asked.spec, nothing))
     (terms,) = given
     assert (terms.job_key, terms.attempt) == ("one", AttemptId(3, "0123456789ab"))
 

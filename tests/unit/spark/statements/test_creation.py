@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +13,13 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.statements.creation import (
     MADE_BY,
     _new_table,
     _remove_leftovers,
     create_and_fill,
 )
+from airflow_hiveacid.spark.writing.context import JobContext
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,14 +30,14 @@ KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
 SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
 
 
-def job(client: FakeClient) -> Any:  # noqa: ANN401 - a stand-in
+def job(client: FakeClient) -> JobContext:
+    no_spark: Any = None
     spec = JobSpec(
         job_key=NAMED,
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         job=SPEC,
     )
-    terms = JobTerms.of(spec)
-    return SimpleNamespace(spec=spec, client=client, terms=terms, job_of=lambda _: SPEC)
+    return JobContext.of(no_spark, spec, client)
 
 
 def maker(key: str) -> str:

@@ -20,12 +20,13 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.statements import rebalance as module
 from airflow_hiveacid.spark.statements.rebalance import Rebalancing, _with_files, rebalance
+from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.writing.publish import StagedFile
 from tests.unit.spark.maintenance.rig import insert
 from tests.unit.spark.statements.test_restore import overwrite
 
@@ -57,7 +58,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return JobResult(kind="rebalance", job_key=KEY, status=JobStatus.ALREADY_DONE, table="t")
 
     monkeypatch.setattr(module, "run_changes", run)
-    monkeypatch.setattr(module, "job_group", lambda *_: nullcontext())
+    monkeypatch.setattr(context, "job_group", lambda *_: nullcontext())
     return kinds
 
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat
 from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.restore import (
     Restoring,

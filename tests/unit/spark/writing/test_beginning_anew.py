@@ -16,7 +16,11 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import FencedError, OvertakenError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    OvertakenError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec

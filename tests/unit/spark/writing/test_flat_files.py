@@ -26,9 +26,9 @@ from airflow_hiveacid.spark.writing.files.flat_files import (
     copy_all,
     copy_tasks,
 )
-from airflow_hiveacid.spark.writing.files.writers import WritePlan, writer_options
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 
 if TYPE_CHECKING:
     from pathlib import Path

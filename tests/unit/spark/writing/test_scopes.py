@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 

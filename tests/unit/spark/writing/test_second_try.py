@@ -36,16 +36,18 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.reading import target
 from airflow_hiveacid.spark.reading.events import Events
-from airflow_hiveacid.spark.writing import overtaking, second_try
+from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import RestartState, begun, run_changes
-from airflow_hiveacid.spark.writing.table_write import TableWrite
+from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.writing import overtaking, second_try
+from airflow_hiveacid.writing.restarts import RestartState, begun
+from airflow_hiveacid.writing.table_write import TableWrite
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
 
@@ -384,7 +386,7 @@ def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
     """An update that is not overtaken costs as little as without restarts."""
     asked: list[str] = []
     for module, name in (
-        (target, "list_table"),
+        (table_view, "list_table"),
         (overtaking, "list_directories"),
         (second_try, "why_in_full"),
     ):
@@ -456,7 +458,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
         raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
 
     monkeypatch.setattr(second_try, "_FEW_FILES", 0)
-    monkeypatch.setattr(second_try, "run_tasks", refuse)
+    monkeypatch.setattr(job, "run_tasks", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2

@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
@@ -10,11 +12,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
 )
 from airflow_hiveacid.sql.script import read_script
-
-MERGE_ASKING = (
-    "MERGE INTO a USING b s ON a.id = s.id"
-    " WHEN MATCHED AND a.x IN (SELECT x FROM c FOR VERSION AS OF 3) THEN DELETE"
-)
+from tests.support.cases import changes_of
 
 
 def source_of(text: str) -> SourceSpec:
@@ -80,29 +78,7 @@ def test_inserts_of_one_from_clause_share_a_version() -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [
-        ("INSERT INTO a FOR VERSION AS OF 3 SELECT * FROM b", "cannot be read here"),
-        ("DELETE FROM a FOR VERSION AS OF 3 WHERE id = 1", "cannot be read here"),
-        (
-            "UPDATE a SET x = 1 WHERE id IN (SELECT id FROM b FOR VERSION AS OF 3)",
-            "cannot be read",
-        ),
-        ("DELETE FROM a WHERE EXISTS (SELECT 1 FROM b FOR VERSION AS OF 3)", "cannot be read"),
-        (
-            MERGE_ASKING,
-            "cannot be read here",
-        ),
-        (
-            "INSERT INTO a WITH c AS (SELECT * FROM b) SELECT * FROM c FOR VERSION AS OF 3",
-            "cannot be read here",
-        ),
-        ("INSERT INTO a SELECT * FROM b x FOR VERSION AS OF 3", "cannot be read here"),
-        ("INSERT INTO a SELECT x FOR VERSION AS OF 3 FROM b", "cannot be read here"),
-        ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF 3.5", "not a version number"),
-        ("INSERT INTO a SELECT * FROM b FOR TIMESTAMP AS OF '2026-11-19 02:00:00'", "has no zone"),
-        ("INSERT INTO a SELECT * FROM b FOR TIMESTAMP AS OF 'noon'", "is not a time"),
-        ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF x", "VERSION in TABLE is not supported"),
-    ],
+    changes_of(Path(__file__).parents[1] / "cases" / "refused_as_of.txt"),
 )
 def test_a_misplaced_or_invalid_as_of_clause_is_refused(text: str, problem: str) -> None:
     with pytest.raises(SqlTextError, match=problem):

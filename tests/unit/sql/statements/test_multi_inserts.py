@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
 )
 from airflow_hiveacid.sql.script import read_script
+from tests.support.cases import refusals_of
+
+CASES = Path(__file__).parents[1] / "cases"
 
 
 def multi(text: str, database: str | None = None) -> MultiInsertSpec:
@@ -139,40 +143,11 @@ def test_a_union_in_from_and_windows_in_inserts_are_read() -> None:
 
 
 TWO = " INSERT INTO db.t SELECT a INSERT INTO db.u SELECT a"
-ERRORS = [
-    ("FROM db.s", 10, "INSERT is missing after FROM"),
-    ("FROM db.s SELECT a", 19, "INSERT is missing after FROM"),
-    ("FROM INSERT INTO db.t SELECT 1 INSERT INTO db.u SELECT 2", 1, "cannot be read at 'FROM'"),
-    ("FROM db.s INSERT INTO db.t SELECT a FROM db.r INSERT INTO db.u SELECT a", 37, "two FROM"),
-    ("FROM db.s INSERT INTO db.t SELECT a UNION ALL SELECT 1" + TWO, 37, "put it into FROM"),
-    ("FROM db.s INSERT INTO db.t VALUES (1)" + TWO, 11, "SELECT is missing"),
-    ("FROM db.s INSERT INTO db.t SELECT a INSERT", 37, "SELECT is missing"),
-    ("FROM db.s INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT a" + TWO, 28, "writing a directory"),
-    ("FROM db.s INSERT INTO db.t SELECT (a" + TWO + ")", 38, "Expecting )"),
-    ("FROM db.s" + TWO + " GROUP BY 1", 63, "a constant in Hive"),
-    ("FROM db.s" + TWO + " ORDER BY a LIMIT 1", 72, "NULLS FIRST"),
-    ("FROM db.s, db.r JOIN db.q ON q.a = r.a" + TWO, 1, "CROSS JOIN"),
-    ("FROM (SELECT version() b FROM db.s) x" + TWO, 14, "version()"),
-    ("FROM (db.s)" + TWO, 1, "it is not clear where a FROM query ends"),
-    ("FROM db.s" + TWO + " INSERT OVERWRITE TABLE db.t SELECT b", 63, "INSERT 1 of this FROM"),
-    ("FROM db.s INSERT OVERWRITE TABLE db.U SELECT b" + TWO, 74, "with UNION ALL"),
-    ("FROM e" + TWO, 6, "is not the name of a table"),
-    ("FROM db.s TABLESAMPLE (10 PERCENT)" + TWO, 24, "TABLESAMPLE"),
-    (
-        "FROM db.s JOIN db.r ON s.a = r.a AND rand() < 1" + TWO,
-        38,
-        "different values for each INSERT",
-    ),
-    (
-        "FROM db.s LATERAL VIEW explode(array(rand())) e AS k" + TWO,
-        38,
-        "different values for each INSERT",
-    ),
-    ("WITH c AS (SELECT 1 a) FROM c" + TWO[:-9] + " WITH d AS (SELECT 1) SELECT a", 74, "two WITH"),
-]
 
 
-@pytest.mark.parametrize(("text", "column", "message"), ERRORS)
+@pytest.mark.parametrize(
+    ("text", "column", "message"), refusals_of(CASES / "refused_multi_inserts.txt")
+)
 def test_an_unsupported_multi_insert_is_refused_with_its_line_and_column(
     text: str, column: int, message: str
 ) -> None:

@@ -35,7 +35,7 @@ def refusal(text: str) -> SqlTextError:
 def test_a_script_is_split_at_semicolons_and_its_comments_are_removed(
     text: str, statements: list[str]
 ) -> None:
-    assert [piece.text for piece in statements_of(text)] == statements
+    assert [span.text for span in statements_of(text)] == statements
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_sql_text_of_more_than_a_million_characters_is_refused() -> None:
 def test_a_statement_is_split_only_outside_parentheses_strings_and_case_expressions(
     text: str, word: str, parts: list[str]
 ) -> None:
-    (piece,) = statements_of(text)
-    assert [part.text for part in piece.split(word)] == parts
+    (span,) = statements_of(text)
+    assert [part.text for part in span.split(word)] == parts

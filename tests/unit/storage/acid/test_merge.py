@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid import merge
@@ -18,11 +20,6 @@ from airflow_hiveacid.storage.acid.merge import (
     visible_mask,
 )
 from tests.unit.storage.orc_tables import B0, B1, ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pytest
 
 NAMES = ["originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
 TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.struct([("v", pa.string())])]

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.orc import batch_size
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import merge_stripes
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from tests.unit.storage.orc_tables import event, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.unit.storage.orc_tables import acid_file, event, write_acid
 
 ROW = pa.struct([("id", pa.int64()), ("deep", pa.list_(pa.string()))])
 LOCAL = pafs.LocalFileSystem()
@@ -44,14 +38,7 @@ def test_wide_columns_make_small_batches_and_narrow_columns_do_not(
     assert 80 < fitting_rows(tail, [8], 16384) < 110
     assert fitting_rows(tail, [7], 1000) == 1000
     assert fitting_rows(tail, [], 16384) == 16384
-    file = AcidFile(
-        store=LOCAL_STORE,
-        path=str(wide),
-        key="b",
-        length=wide.stat().st_size,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    file = acid_file(wide)
     columns = [Column(name="id", type="bigint"), Column(name="deep", type="array<string>")]
     batches = list(read_events(file, columns))
     assert max(batch.nbytes for batch in batches) < 1_500_000

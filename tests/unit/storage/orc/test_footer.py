@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,15 +12,9 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress
-from airflow_hiveacid.storage.orc.footer import MAGIC, OrcCalendar, TypeKind
+from airflow_hiveacid.storage.orc.footer import MAGIC, OrcCalendar, OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 FS = LocalFileSystem()
 ROWS = 4_000

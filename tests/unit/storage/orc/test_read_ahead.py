@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,6 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from tests.unit.storage.counting import LOCAL, counting
 from tests.unit.storage.orc_tables import write_tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMNS: Final = 12
 ROWS: Final = 60_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,6 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.runs import RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.stripe_copy import DATA, ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FS = LocalFileSystem()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,9 +14,6 @@ from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc import splice as splicing
 from airflow_hiveacid.storage.orc.splice import Stretch, in_utc, splice
 from airflow_hiveacid.storage.orc.tail import read_tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTENT = bytes(range(256)) * 4096
 

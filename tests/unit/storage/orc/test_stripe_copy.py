@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc import stripe_copy
 from airflow_hiveacid.storage.orc.compression import decompress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import (
     ROW_INDEX,
@@ -23,12 +25,6 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     with_row_index,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 FS = LocalFileSystem()
 NOISE = np.random.default_rng(1).integers(0, 1 << 40, 30_000)

@@ -6,9 +6,10 @@ import dataclasses
 import datetime as dt
 import json
 import random
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
@@ -43,13 +44,10 @@ from airflow_hiveacid.storage.plain.avro.schema import (
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = LocalFileSystem()
 TYPES: Final = {
@@ -97,10 +95,7 @@ def columns_of(types: Mapping[str, str]) -> list[Column]:
 
 
 def plain(path: Path, **other: Any) -> PlainFile:  # noqa: ANN401
-    length = path.stat().st_size
-    return PlainFile(
-        store=LOCAL_STORE, path=str(path), key="k", length=length, format=FileFormat.AVRO, **other
-    )
+    return plain_file(path, FileFormat.AVRO, **other)
 
 
 def write(folder: Path, types: Mapping[str, str], *rows: Sequence[Any]) -> PlainFile:

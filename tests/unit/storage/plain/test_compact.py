@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,9 +29,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = LocalFileSystem()
 FORMATS: Final = {
@@ -70,9 +69,7 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
     )
     written = compact_plain(work, "attempt")
     path = work.staging.attempt_path("base_0000009", "000003_0", "attempt")
-    made = PlainFile(
-        store=LOCAL_STORE, path=path, key="k", length=written.size_bytes, format=format_
-    )
+    made = plain_file(path, format_)
 
     def rows(files: tuple[PlainFile, ...]) -> list[str]:
         return [
@@ -120,10 +117,8 @@ def test_a_compaction_keeps_timestamps_of_the_year_9999_in_parquet(tmp_path: Pat
     source = str(tmp_path / "000000_0")
     with rows_writer(FileFormat.PARQUET, FS, source, columns, WriterOptions()) as writer:
         writer.write(pa.array([{"t": far}], pa.struct([("t", pa.timestamp("us"))])))
-        length = writer.close().size_bytes
-    file = PlainFile(
-        store=LOCAL_STORE, path=source, key="k", length=length, format=FileFormat.PARQUET
-    )
+        writer.close()
+    file = plain_file(source, FileFormat.PARQUET)
     work = PlainCompaction(
         files=(file,),
         columns=columns,
@@ -156,15 +151,7 @@ def test_instants_of_64_bits_are_not_made_into_times_of_one_zone(tmp_path: Path)
     times = pa.array([dt.datetime(2024, 1, 5, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"at": times}), path)
     work = PlainCompaction(
-        files=(
-            PlainFile(
-                store=LOCAL_STORE,
-                path=str(path),
-                key="000000_0",
-                length=path.stat().st_size,
-                format=FileFormat.PARQUET,
-            ),
-        ),
+        files=(plain_file(path, FileFormat.PARQUET),),
         columns=(Column(name="at", type="timestamp"),),
         format=FileFormat.PARQUET,
         number=BucketId(0),

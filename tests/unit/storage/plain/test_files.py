@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.storage.plain.files import plain_files
 from tests.unit.format.listings import ids, listing
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.acid_state import AcidState
 
 
 def state_of(names: str) -> AcidState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,15 +11,12 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.rows import scan_plain
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FORMATS = {
     "orc": FileFormat.ORC,

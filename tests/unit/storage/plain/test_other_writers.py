@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, TypeKind
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
@@ -28,16 +30,12 @@ from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import (
+    plain_file,
     with_stripe_footers,
     with_tail,
     with_zones,
     write_tables,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 JAVA: Final = json.loads((Path(__file__).parents[1] / "values" / "java_offsets.json").read_text())
 SECONDS: Final[list[int]] = JAVA["seconds"]
@@ -71,13 +69,7 @@ def rows(path: Path, type_: str, key: str | None = None, **options: Any) -> list
 
 
 def file(path: Path, key: str | None = None) -> PlainFile:
-    return PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key=key or path.name,
-        length=path.stat().st_size,
-        format=FileFormat.ORC,
-    )
+    return plain_file(path, FileFormat.ORC, key=key or path.name)
 
 
 def seconds(path: Path, type_: str = "timestamp") -> list[int]:

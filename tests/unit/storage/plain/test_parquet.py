@@ -13,11 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    StorageError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -25,9 +21,9 @@ from airflow_hiveacid.storage.plain.parquet.batches import fitting_rows
 from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts, TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.counting import counting
+from tests.unit.storage.orc_tables import plain_file
 from tests.unit.storage.parquet_decimals import mark_as_decimal
 
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
@@ -45,13 +41,7 @@ def file_of(
     with pq.ParquetWriter(path, table.schema, **options) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(notes)
-    return PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key="k",
-        length=path.stat().st_size,
-        format=FileFormat.PARQUET,
-    )
+    return plain_file(path, FileFormat.PARQUET)
 
 
 def values(file: PlainFile, type_: str, name: str = "c") -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,22 +18,12 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet.footer import read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.storage.orc_tables import plain_file
 
 DAY = dt.date(2001, 2, 3)
 # Types of fields in Thrift's compact protocol, and two physical types.
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _LONG, _TEXT = 2, 6
-
-
-def described(path: Path) -> PlainFile:
-    length = path.stat().st_size
-    return PlainFile(
-        store=LOCAL_STORE, path=str(path), key="f", length=length, format=FileFormat.PARQUET
-    )
 
 
 def with_footer(path: Path, old: bytes, new: bytes) -> PlainFile:
@@ -45,7 +35,7 @@ def with_footer(path: Path, old: bytes, new: bytes) -> PlainFile:
     footer = footer.replace(old, new)
     end = len(footer).to_bytes(4, "little") + b"PAR1"
     path.write_bytes(content[: -8 - size] + footer + end)
-    return described(path)
+    return plain_file(path, FileFormat.PARQUET)
 
 
 def test_bounds_that_are_too_short_are_damage(tmp_path: Path) -> None:
@@ -186,7 +176,7 @@ def test_an_encrypted_column_is_refused(tmp_path: Path) -> None:
         writer.write_table(table)
     for look in (read_facts, lambda file: list(read_rows(file, [Column(name="d", type="date")]))):
         with pytest.raises(UnsupportedFileError, match="column d is encrypted"):
-            look(described(path))
+            look(plain_file(path, FileFormat.PARQUET))
 
 
 def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
     format_by_content,
-    orc_tail,
     row_path,
     stored_rows,
     why_not_as_defined,
@@ -29,9 +28,6 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import locate
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.unit.storage.orc_tables import COLUMNS, event, insert, tombstone, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 
@@ -50,14 +46,14 @@ def names_in(file: PlainFile) -> list[str | None]:
 def test_all_rows_of_a_file_are_read_whatever_write_wrote_them(tmp_path: Path) -> None:
     file = described(write_acid(tmp_path / "f", [insert(7, 0, 1), insert(900, 0, 2)]))
     assert names_in(file) == ["n1", "n2"]
-    assert row_path(orc_tail(file)) == ("row",)
-    assert columns_in(file, orc_tail(file)) == ("id", "name")
+    assert row_path(file.tail()) == ("row",)
+    assert columns_in(file, file.tail()) == ("id", "name")
 
 
 def test_a_file_without_acid_columns_is_read_too(tmp_path: Path) -> None:
     file = described(write_plain(tmp_path / "f", [{"id": 1, "name": "Zoe"}]))
     assert names_in(file) == ["Zoe"]
-    assert row_path(orc_tail(file)) == ()
+    assert row_path(file.tail()) == ()
 
 
 def test_delete_events_are_no_rows(tmp_path: Path) -> None:
@@ -137,7 +133,7 @@ def compared(file: PlainFile, table: dict[str, str], *used: str, is_outside: boo
     """Why a file's values cannot be compared with these columns of a table; blank if they can."""
     columns = [Column(name=name, type=type_) for name, type_ in table.items()]
     wanted = [column for column in columns if column.name in used]
-    tail = orc_tail(file) if file.format is FileFormat.ORC else None
+    tail = file.tail() if file.format is FileFormat.ORC else None
     try:
         why = why_not_as_defined(file, tail, columns, wanted, is_outside=is_outside)
         for _ in stored_rows(file, columns, data_columns=used, batch_rows=9) if why is None else ():

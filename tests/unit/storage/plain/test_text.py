@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
-from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.storage.orc_tables import plain_file
 
 COMMAS: Final = TextForm(delimiter=",")
 
@@ -30,14 +27,7 @@ def rows(
 ) -> list[list[Any]]:
     path = folder / name
     path.write_bytes(content)
-    file = PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key="k",
-        length=len(content),
-        format=FileFormat.TEXT,
-        text=form,
-    )
+    file = plain_file(path, FileFormat.TEXT, text=form)
     columns = [Column(name=f"c{at}", type=type_) for at, type_ in enumerate(types)]
     found = read_rows(file, columns, data_columns=only)
     return [list(row.values()) for batch in found for row in batch.to_pylist()]
@@ -85,15 +75,7 @@ def test_a_column_missing_from_the_partition_definition_is_null(tmp_path: Path) 
     path.write_bytes(b"1,a,7\n")
     columns = tuple(Column(name=f"c{at}", type="string") for at in range(3))
     for own, found in ((None, "7"), (columns, "7"), (columns[:2], None)):
-        file = PlainFile(
-            store=LOCAL_STORE,
-            path=str(path),
-            key="k",
-            length=6,
-            format=FileFormat.TEXT,
-            text=COMMAS,
-            columns=own,
-        )
+        file = plain_file(path, FileFormat.TEXT, text=COMMAS, columns=own)
         (batch,) = read_rows(file, columns)
         assert batch.to_pylist() == [{"c0": "1", "c1": "a", "c2": found}]
 
@@ -114,9 +96,7 @@ def test_a_column_with_a_changed_type_is_refused_unless_the_value_is_safely_wide
     path = tmp_path / "000000_0"
     path.write_bytes(text + b"\n")
     own = (Column(name="c", type=before),)
-    file = PlainFile(
-        store=LOCAL_STORE, path=str(path), key="k", length=9, format=FileFormat.TEXT, columns=own
-    )
+    file = plain_file(path, FileFormat.TEXT, columns=own)
     columns = [Column(name="c", type=now)]
     if found is None:
         with pytest.raises(UnsupportedFileError, match="'c'"):

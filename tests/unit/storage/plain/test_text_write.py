@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -28,12 +29,9 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = LocalFileSystem()
 TYPES: Final = {
@@ -68,9 +66,7 @@ def write(
         done = out.close()
     length = Path(path).stat().st_size
     assert (done.rows, done.size_bytes) == (len(rows), length)
-    return PlainFile(
-        store=LOCAL_STORE, path=path, key="k", length=length, format=FileFormat.TEXT, text=form
-    )
+    return plain_file(path, FileFormat.TEXT, text=form)
 
 
 def read(file: PlainFile, types: dict[str, str]) -> list[tuple[Any, ...]]:

@@ -22,12 +22,10 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
-from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_pairs
 from tests.support.writer_cases import (
     CASES,
     DATES,
@@ -41,6 +39,7 @@ from tests.support.writer_cases import (
     case_of,
     nanoseconds,
 )
+from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = LocalFileSystem()
 MICROSECONDS: Final = case_of(
@@ -73,9 +72,7 @@ def written(path: Path, case: WriterCase, format_: FileFormat) -> PlainFile:
         done = writer.close()
     length = Path(file).stat().st_size
     assert (done.rows, done.size_bytes) == (len(rows), length)
-    return PlainFile(
-        store=LOCAL_STORE, path=file, key="base_0000001/000000_0", length=length, format=format_
-    )
+    return plain_file(file, format_, key="base_0000001/000000_0")
 
 
 def read(file: PlainFile, case: WriterCase) -> list[str]:
@@ -151,8 +148,8 @@ def test_slices_of_nested_values_are_read_as_they_were_written(
     with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
         writer.write(rows.slice(0, 3001))
         writer.write(rows.slice(3001))
-        length = writer.close().size_bytes
-    file = PlainFile(store=LOCAL_STORE, path=path, key="000000_0", length=length, format=format_)
+        writer.close()
+    file = plain_file(path, format_)
     found = pa.Table.from_batches(read_rows(file, columns))
     assert found.to_pylist() == rows.to_pylist()
 
@@ -255,8 +252,8 @@ def test_invalid_utf8_is_preserved_in_rows_with_early_fractional_timestamps(tmp_
     path = str(tmp_path / "000000_0")
     with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
         writer.write(rows)
-        length = writer.close().size_bytes
-    file = PlainFile(store=LOCAL_STORE, path=path, key="k", length=length, format=FileFormat.ORC)
+        writer.close()
+    file = plain_file(path, FileFormat.ORC)
     (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
     assert batch.column("s").view(pa.binary()).to_pylist() == [b"\xff\x00", b"ok"]
     assert batch.column("t").cast(pa.int64()).to_pylist() == [-500_000_123, 7]

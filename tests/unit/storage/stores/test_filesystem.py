@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +27,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -48,13 +50,8 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 

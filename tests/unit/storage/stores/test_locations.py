@@ -10,12 +10,7 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.locations import (
-    LOCAL_STORE,
-    client_of,
-    locate,
-    open_location,
-)
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of, locate, open_location
 
 LOCAL = pafs.LocalFileSystem()
 

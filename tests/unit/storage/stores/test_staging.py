@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,9 +22,6 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable, check_renames
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = BaseName(write_id=WriteId(5))
 DELTA = DeltaName(low=WriteId(6), high=WriteId(6), statement_id=StatementId(0))

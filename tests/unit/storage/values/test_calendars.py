@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pytest
 from pyarrow import fs as pafs
 from pyarrow import orc
 
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
@@ -20,11 +21,6 @@ from airflow_hiveacid.storage.values.calendars import (
     to_proleptic_seconds,
 )
 from tests.unit.storage.orc_tables import insert, write_acid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 EPOCH = dt.date(1970, 1, 1)
 

@@ -4,8 +4,7 @@ import datetime as dt
 
 import pyarrow as pa
 
-from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds, with_pairs
-from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, with_microseconds, with_pairs
 
 US = pa.timestamp("us")
 NESTED = pa.struct([("x", pa.list_(US)), ("m", pa.map_(pa.string(), US)), ("n", pa.int32())])

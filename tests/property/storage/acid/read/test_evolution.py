@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -31,9 +32,6 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.convert import Matching
 from tests.unit.storage.compacting import compact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 FIELDS: Final = (
     {"a": "int"},

@@ -10,16 +10,13 @@ import itertools
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.unit.storage.orc_tables import B0, COLUMNS, Event, ids, insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 Identity = tuple[int, int, int]
 

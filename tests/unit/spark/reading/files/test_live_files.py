@@ -8,9 +8,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
+from airflow_hiveacid.reading.arrow_scan import TargetFile
+from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, write_acid, write_plain
@@ -18,7 +18,7 @@ from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, write_acid, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ASKED = Asked(table_columns=COLUMNS, columns=COLUMNS, ranges={}, in_utc=True)
+ASKED = ReadRequest(table_columns=COLUMNS, columns=COLUMNS, ranges={}, in_utc=True)
 
 
 def live_files(root: Path) -> LiveFiles:

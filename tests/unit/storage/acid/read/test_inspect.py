@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from airflow_hiveacid.format.errors import LocationNotFoundError, NotEnoughHisto
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry, inspect
 from tests.unit.storage.orc_tables import ids, insert, tombstone, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def entries(root: Path, high: int = 9, **lists: str) -> dict[str, InspectedEntry]:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked, judged
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.reading.orc_fit import judged
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
     COLUMNS,
     Event,
+    acid_file,
     ids,
     insert,
     tombstone,
     write_acid,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 UPDATE: Final = insert(1, 1, 20, current=2, operation=1)
 CHANGES: Final = {
@@ -57,15 +53,7 @@ def table(root: Path, events: list[Event], *, is_told: bool = True) -> ValidWrit
 
 
 def changed(root: Path) -> AcidFile:
-    path = root / "delta_0000002_0000002" / "bucket_00000"
-    return AcidFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key=f"{path.parent.name}/{path.name}",
-        length=path.stat().st_size,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    return acid_file(root / "delta_0000002_0000002" / "bucket_00000")
 
 
 @pytest.mark.promise("D6")
@@ -88,7 +76,7 @@ def test_changes_from_before_hive_3_are_refused_during_planning_even_with_a_key_
 ) -> None:
     table(tmp_path, CHANGES[changes], is_told=is_told)
     # No new row lies in this range, but the old version of one that was updated does.
-    asked = Asked(
+    asked = ReadRequest(
         table_columns=COLUMNS,
         columns=COLUMNS[:1],
         ranges={"id": KeyRange(low=1, high=1)},
@@ -132,13 +120,9 @@ def test_an_update_event_in_a_base_is_read_as_the_updated_row(tmp_path: Path, pa
     (event, other) = [
         row
         for batch in read_events(
-            AcidFile(
-                store=LOCAL_STORE,
-                path=f"{tmp_path}/base_0000003/bucket_00000",
+            acid_file(
+                tmp_path / "base_0000003/bucket_00000",
                 key="delta_1_1/bucket_00000",  # where nothing of old Hive is borne
-                length=(tmp_path / "base_0000003" / "bucket_00000").stat().st_size,
-                kind=FileKind.DATA,
-                bucket_id=BucketId(0),
             ),
             COLUMNS,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,13 +22,8 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.unit.storage.counting import counting
-from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from tests.unit.storage.orc_tables import acid_file, write_plain
 
 COLUMNS = [Column(name="v", type="bigint")]
 B0 = encode(BucketId(0))
@@ -58,14 +55,7 @@ def file(tmp_path: Path) -> AcidFile:
         writer.write(insert_events(rows, WriteId(1), B0, RowId(0)))
         written = writer.close()
     assert written.stripes == STRIPES
-    return AcidFile(
-        store=LOCAL_STORE,
-        path=path,
-        key="bucket_00000",
-        length=written.size_bytes,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    return acid_file(path)
 
 
 def fetched(cursor: OldRows, *row_ids: int, write_id: int = 1) -> list[int]:
@@ -117,13 +107,9 @@ def test_rows_of_an_original_file_are_found_by_their_position(
     row = pa.struct([("v", pa.int64())])
     stripes = [[{"v": 10 * s + i} for i in range(3)] for s in range(4)]
     path = write_plain(tmp_path / "000000_0_copy_1", *stripes, row=row)
-    original = AcidFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key="000000_0_copy_1",
-        length=path.stat().st_size,
-        kind=FileKind.ORIGINAL,
-        bucket_id=BucketId(0),
+    original = acid_file(
+        path,
+        FileKind.ORIGINAL,
         synthetic=SyntheticIdentity(
             write_id=WriteId(0), bucket_property=B0, first_row_id=RowId(100)
         ),

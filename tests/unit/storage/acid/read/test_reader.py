@@ -8,7 +8,8 @@ import pickle
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -44,9 +45,6 @@ from tests.unit.storage.orc_tables import (
     write_plain,
     write_tables,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read import scan as scan_module
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.scan import scan, scan_schema
 from airflow_hiveacid.storage.orc import view
 from tests.unit.storage.orc_tables import (
@@ -31,11 +33,6 @@ from tests.unit.storage.orc_tables import (
     write_acid,
     write_plain,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 
 def rows(root: Path, high: int = 9, *, txns: str | None = None, **options: Any) -> list[Any]:  # noqa: ANN401

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import (
-    B0,
-    B1,
-    COLUMNS,
-    Event,
-    ids,
-    insert,
-    tombstone,
-    write_acid,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from tests.unit.storage.orc_tables import B0, B1, COLUMNS, Event, ids, insert, tombstone, write_acid
 
 
 def identities(files: Iterable[AcidFile]) -> dict[str, list[tuple[int, int, int]]]:

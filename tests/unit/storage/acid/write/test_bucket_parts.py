@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,13 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.events import delete_events, insert_events
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.stripe_bounds import end_keys
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
@@ -34,29 +34,23 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
 from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
     compact_part,
+    split_bucket,
     split_compaction,
 )
-from airflow_hiveacid.storage.acid.write.key_ranges import split_bucket
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.storage.acid.identity import Key
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
-    from airflow_hiveacid.storage.orc.footer import OrcTail
+from tests.unit.storage.orc_tables import B0, acid_file, ids, write_deletes
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="noise", type="string"))
 STRIPE_ROWS: Final = 4096
-SMALL: Final = WriterOptions(stripe_size_bytes=1)
 MAX: Final = 9223372036854775807
+SMALL: Final = WriterOptions(stripe_size_bytes=1)
 BASE: Final = "base_0000001/bucket_00000"
 
 
@@ -74,24 +68,6 @@ def put(path: Path, write_id: int, count: int) -> None:
     with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=False) as writer:
         writer.write(events)
         writer.close()
-
-
-def delete(path: Path, write_id: int, *gone: tuple[int, int]) -> None:
-    """A file of delete events, of rows given as (write ID, row ID)."""
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array([w for w, _ in gone], pa.int64()),
-            "bucket": pa.array([B0] * len(gone), pa.int32()),
-            "rowId": pa.array([r for _, r in gone], pa.int64()),
-        }
-    )
-    with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=True) as writer:
-        writer.write(delete_events(identity, WriteId(write_id), COLUMNS))
-        writer.close()
-
-
-def ids(high: int) -> ValidWriteIdList:
-    return ValidWriteIdList.parse(f"d.t:{high}:{MAX}::")
 
 
 def split(root: Path, high: int, part_bytes: int) -> SplitCompaction:
@@ -133,7 +109,7 @@ def a_table(root: Path) -> None:
         name = f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
         put(root / name, write_id, STRIPE_ROWS + 10)
     gone = [(1, STRIPE_ROWS + 7), (1, 2 * STRIPE_ROWS - 1), (3, 5)]
-    delete(root / "delete_delta_0000005_0000005_0000/bucket_00000", 5, *gone)
+    write_deletes(root / "delete_delta_0000005_0000005_0000/bucket_00000", COLUMNS, 5, *gone)
 
 
 def rewrite_tail(path: Path, change: Callable[[OrcTail], None]) -> None:
@@ -181,7 +157,7 @@ def test_a_stripe_between_two_stripes_that_change_is_copied_into_the_joined_file
 ) -> None:
     put(tmp_path / BASE, 1, 4 * STRIPE_ROWS)
     gone = [(1, 5), (1, 2 * STRIPE_ROWS + 5)]
-    delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, *gone)
+    write_deletes(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, *gone)
     stripes = read_tail(FS, str(tmp_path / BASE)).stripes
     part_bytes = sum(stripe.length for stripe in stripes[:3])
     assert len(split(tmp_path, 2, part_bytes).parts) == 2
@@ -319,17 +295,7 @@ def test_the_limits_of_parts_ascend_if_stripes_have_nested_ranges(tmp_path: Path
         writer.close()
     for write_id in (2, 3):
         put(tmp_path / f"delta_{write_id:07d}_{write_id:07d}/bucket_00000", write_id, 10)
-    files = [
-        AcidFile(
-            store="file://",
-            path=str(file),
-            key=str(file.relative_to(tmp_path)),
-            length=file.stat().st_size,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(0),
-        )
-        for file in sorted(tmp_path.glob("delta_*/bucket_00000"))
-    ]
+    files = [acid_file(file) for file in sorted(tmp_path.glob("delta_*/bucket_00000"))]
     found = split_bucket(files, 1)
     assert found is not None
     assert [part.keys.up_to for part in found.parts] == [(2, B0, 9), (3, B0, 9), None]

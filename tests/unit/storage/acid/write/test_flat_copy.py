@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import zoneinfo
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,6 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.flat_copy import (
@@ -40,7 +41,6 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.support.writer_cases import (
     CASES,
     DATES,
@@ -53,10 +53,7 @@ from tests.support.writer_cases import (
     WriterCase,
     flat_table,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from tests.unit.storage.orc_tables import acid_file, plain_file
 
 FS = LocalFileSystem()
 BUCKET = encode(BucketId(3))
@@ -117,14 +114,7 @@ def numbers(first: int, count: int) -> pa.Table:
 
 
 def read(path: str, columns: Sequence[Column]) -> pa.Table:
-    file = AcidFile(
-        store=LOCAL_STORE,
-        path=path,
-        key="delta/bucket_00003",
-        length=FS.get_file_info(path).size,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(3),
-    )
+    file = acid_file(path, bucket_id=BucketId(3))
     return pa.Table.from_batches(list(read_events(file, columns)))
 
 
@@ -190,9 +180,7 @@ def plainly(
     work = replace(copying(columns, sources), identity=None, has_key=has_key)
     made = copy_flat(work, lambda _key: path)
     assert made is not None
-    return PlainFile(
-        store=LOCAL_STORE, path=path, key="000003_0", length=made.size_bytes, format=FileFormat.ORC
-    )
+    return plain_file(path, FileFormat.ORC, key="000003_0")
 
 
 @pytest.mark.parametrize("case", FLAT_CASES, ids=lambda case: case.name)

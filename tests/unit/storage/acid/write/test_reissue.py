@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Stretch
 from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
@@ -25,9 +27,6 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.writer_cases import CASES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
     from tests.support.writer_cases import WriterCase
 
 FS: Final = LocalFileSystem()

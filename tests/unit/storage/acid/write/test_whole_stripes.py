@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +19,8 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.events import delete_events, insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes as module
 from airflow_hiveacid.storage.acid.write.tail import acid_types
@@ -35,12 +37,17 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, B1, Event, insert, write_acid
+from tests.unit.storage.orc_tables import (
+    B0,
+    B1,
+    Event,
+    acid_file,
+    ids,
+    insert,
+    write_acid,
+    write_deletes,
+)
 from tests.unit.storage.orc_tables import COLUMNS as PLAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (
@@ -49,8 +56,8 @@ COLUMNS: Final = (
     Column(name="noise", type="string"),
 )
 STRIPE_ROWS: Final = 4096
-SMALL: Final = WriterOptions(stripe_size_bytes=1)
 MAX: Final = 9223372036854775807
+SMALL: Final = WriterOptions(stripe_size_bytes=1)
 
 
 @pytest.fixture(autouse=True)
@@ -83,24 +90,6 @@ def put(
     return path
 
 
-def delete(path: Path, write_id: int, *gone: tuple[int, int]) -> None:
-    """A file of delete events, of rows given as (write ID, row ID)."""
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array([w for w, _ in gone], pa.int64()),
-            "bucket": pa.array([B0] * len(gone), pa.int32()),
-            "rowId": pa.array([r for _, r in gone], pa.int64()),
-        }
-    )
-    with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=True) as writer:
-        writer.write(delete_events(identity, WriteId(write_id), COLUMNS))
-        writer.close()
-
-
-def ids(high: int, aborted: str = "") -> ValidWriteIdList:
-    return ValidWriteIdList.parse(f"d.t:{high}:{MAX}::{aborted}")
-
-
 def found(
     root: Path,
     write_ids: ValidWriteIdList,
@@ -131,7 +120,13 @@ def test_an_unchanged_stripe_is_copied_byte_for_byte_and_other_rows_are_merged(
 ) -> None:
     source = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS).read_bytes()
     put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 10)
-    delete(tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000", 3, (1, STRIPE_ROWS), (2, 5))
+    write_deletes(
+        tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000",
+        COLUMNS,
+        3,
+        (1, STRIPE_ROWS),
+        (2, 5),
+    )
     old = read_tail(FS, str(tmp_path / BASE))
     assert compact(tmp_path, COLUMNS, ids(3), major=True) == ("base_0000003",)
     path = tmp_path / "base_0000003/bucket_00000"
@@ -255,12 +250,16 @@ def test_repeated_compactions_keep_the_number_of_small_stripes_bounded(
 def test_a_stripe_with_a_deleted_row_is_not_copied(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 3 * STRIPE_ROWS)
     last_of_first, first_of_last = (1, STRIPE_ROWS - 1), (1, 2 * STRIPE_ROWS)
-    delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, last_of_first)
+    write_deletes(
+        tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, last_of_first
+    )
     assert found(tmp_path, ids(2)) == [(BASE, 1), (BASE, 2)]
-    delete(tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000", 3, first_of_last)
+    write_deletes(
+        tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000", COLUMNS, 3, first_of_last
+    )
     assert found(tmp_path, ids(3)) == [(BASE, 1)]
     # Whose deletion was aborted, stays.
-    assert found(tmp_path, ids(3, "3")) == [(BASE, 1), (BASE, 2)]
+    assert found(tmp_path, ids(3, aborted="3")) == [(BASE, 1), (BASE, 2)]
 
 
 def test_a_stripe_with_an_aborted_row_is_not_copied(tmp_path: Path) -> None:
@@ -269,7 +268,7 @@ def test_a_stripe_with_an_aborted_row_is_not_copied(tmp_path: Path) -> None:
     compact(tmp_path, COLUMNS, ids(2), major=False)
     name = "delta_0000001_0000002/bucket_00000"
     assert found(tmp_path, ids(2)) == [(name, 0), (name, 1)]
-    assert found(tmp_path, ids(2, "2")) == [(name, 0)]
+    assert found(tmp_path, ids(2, aborted="2")) == [(name, 0)]
 
 
 @pytest.mark.parametrize(
@@ -440,17 +439,7 @@ def test_a_file_that_cannot_be_copied_covers_the_ranges_of_all_its_stripes(
     other = WriterOptions(stripe_size_bytes=1, row_index_stride=5000)
     put(tmp_path / "a/bucket_00000", 1, 2 * STRIPE_ROWS, options=other)
     put(tmp_path / "b/bucket_00000", 1, STRIPE_ROWS - 2, first_row=first_row)
-    files = [
-        AcidFile(
-            store="file://",
-            path=str(tmp_path / key),
-            key=key,
-            length=(tmp_path / key).stat().st_size,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(0),
-        )
-        for key in ("a/bucket_00000", "b/bucket_00000")
-    ]
+    files = [acid_file(tmp_path / key) for key in ("a/bucket_00000", "b/bucket_00000")]
     found = whole_stripes(files, (), ids(1), bucket_id=BucketId(0), columns=COLUMNS, options=SMALL)
     assert len(found) == copied
 
@@ -466,7 +455,7 @@ def test_a_large_file_of_small_stripes_is_not_copied(
 def test_a_copied_stripe_keeps_its_own_statistics(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS + 2)
     gone = [(1, STRIPE_ROWS), (1, STRIPE_ROWS + 1)]
-    delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, *gone)
+    write_deletes(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, *gone)
     compact(tmp_path, COLUMNS, ids(2), major=True)
     tail = read_tail(FS, str(tmp_path / "base_0000002/bucket_00000"))
     assert tail.integer_range(4) == (0, STRIPE_ROWS - 1)

@@ -5,7 +5,9 @@ import decimal
 import itertools
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyorc
@@ -25,7 +27,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, acid_schema
 from airflow_hiveacid.storage.acid.write import orc_file
@@ -40,7 +41,7 @@ from airflow_hiveacid.storage.acid.write.writer import (
 from airflow_hiveacid.storage.orc import batch_size, encoders
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, decompress
-from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS
+from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, Encoder
 from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
     ACID_VERSION,
@@ -51,7 +52,6 @@ from airflow_hiveacid.storage.orc.footer import (
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
@@ -66,13 +66,8 @@ from tests.support.writer_cases import (
     WriterCase,
     nanoseconds,
 )
+from tests.unit.storage.orc_tables import acid_file, identities
 from tests.unit.storage.test_golden import alike
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.encoders import Encoder
 
 FS = LocalFileSystem()
 B0 = encode(BucketId(0))
@@ -108,15 +103,7 @@ def numbered(first: int, count: int, write_id: int = 1) -> pa.RecordBatch:
 
 
 def deletes(keys: Sequence[tuple[int, int, int]], columns: Sequence[Column]) -> pa.RecordBatch:
-    write_ids, buckets, row_ids = zip(*keys, strict=True)
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array(write_ids, pa.int64()),
-            "bucket": pa.array(buckets, pa.int32()),
-            "rowId": pa.array(row_ids, pa.int64()),
-        }
-    )
-    return delete_events(identity, WriteId(9), columns)
+    return delete_events(identities(keys), WriteId(9), columns)
 
 
 def key_index_of_rows(path: str) -> str:
@@ -299,14 +286,7 @@ def test_timestamps_before_1970_are_exact(tmp_path: Path) -> None:
 def test_our_reader_returns_the_same_values_as_hive(tmp_path: Path, case: WriterCase) -> None:
     """The other side of tests/interop/test_writer_types.py: the same rows in the same words."""
     written = write(tmp_path, case.columns, [inserts(case.batch())])
-    file = AcidFile(
-        store=LOCAL_STORE,
-        path=written.path,
-        key="delta/bucket_00000",
-        length=written.size_bytes,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    file = acid_file(written.path)
     types = [parse_type(column.type) for column in case.columns]
     found = [
         json.loads(line)
@@ -420,14 +400,7 @@ def test_strings_with_invalid_utf8_are_written_and_read_unchanged(
     found = orc.ORCFile(written.path).read()["row"].combine_chunks()
     assert raw_texts(found.field("s"))[3:] == stored
     assert raw_texts(found.field("l").values) == stored
-    file = AcidFile(
-        store=LOCAL_STORE,
-        path=written.path,
-        key="delta/bucket_00000",
-        length=written.size_bytes,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    file = acid_file(written.path)
     read = pa.concat_arrays([b["row"] for b in read_events(file, columns)])
     assert raw_texts(read.field("s"))[3:] == stored
     assert read.field("t").cast(pa.int64()).to_pylist() == [*moments[:3], *moments]

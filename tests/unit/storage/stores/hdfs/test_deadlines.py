@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import hdfs_native
 import pytest
@@ -18,9 +18,6 @@ from airflow_hiveacid.format.errors import StoreUnavailableError
 from airflow_hiveacid.storage.stores.filesystem import exists, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG_S = 60.0
 

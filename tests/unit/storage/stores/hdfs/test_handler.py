@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import json
 import os
 import re
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from pyarrow import fs as pafs
@@ -32,9 +34,6 @@ from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES, HdfsReader
 from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SITE = """<?xml version="1.0"?>
 <configuration>
   <property><name>fs.permissions.umask-mode</name><value>{}</value></property>
@@ -42,6 +41,22 @@ SITE = """<?xml version="1.0"?>
   <property><name>empty</name><value/></property>
 </configuration>
 """
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A stand-in for the package hdfs-native that records its clients; nothing is configured."""
+    clients: list[tuple[str, dict[str, str]]] = []
+
+    def client(url: str, settings: dict[str, str]) -> Model:
+        clients.append((url, settings))
+        return Model()
+
+    package = SimpleNamespace(Client=client, WriteOptions=Options, clients=clients)
+    monkeypatch.setitem(sys.modules, "hdfs_native", package)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    return package
 
 
 # ---- settings ------------------------------------------------------------------------------------
@@ -160,7 +175,7 @@ def test_observer_name_nodes_are_not_used(
     [((), "n1,n2,n3"), (("n1",), "n2,n3,n1"), (("n1", "n2"), "n3,n1,n2"), (("n2",), "n1,n2,n3")],
 )
 def test_unreachable_name_nodes_are_tried_last(
-    monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], order: str
+    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], order: str
 ) -> None:
     """hdfs-native itself would wait two minutes for each, in every process."""
 
@@ -170,21 +185,14 @@ def test_unreachable_name_nodes_are_tried_last(
             raise TimeoutError
         raise ConnectionRefusedError
 
-    told: list[dict[str, str]] = []
-
-    def client(_: str, settings: dict[str, str]) -> Model:
-        told.append(settings)
-        return Model()
-
-    native = SimpleNamespace(Client=client, WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
     monkeypatch.setattr(hdfs_connect.socket, "create_connection", connect)
     names = {f"dfs.namenode.rpc-address.lake.n{n}": f"n{n}:8020" for n in (1, 2, 3)}
     given = {"dfs.ha.namenodes.lake": "n1,n2,n3", **names}
     monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(given))
     open_hdfs("hdfs", "lake")
     open_hdfs("viewfs", "cl")
-    assert [t["dfs.ha.namenodes.lake"] for t in told] == [order, "n1,n2,n3"]
+    found = [settings["dfs.ha.namenodes.lake"] for _, settings in native.clients]
+    assert found == [order, "n1,n2,n3"]
 
 
 def test_the_response_timeout_depends_on_the_name_nodes_and_the_retry_settings() -> None:
@@ -199,159 +207,33 @@ def test_the_response_timeout_depends_on_the_name_nodes_and_the_retry_settings()
 
 # ---- errors --------------------------------------------------------------------------------------
 
-DENIED = (
-    'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob,'
-    ' inode=\\"/t\\":root\\n\\tat org.apache.hadoop.FSPermissionChecker")'
-)
+CASES = json.loads(Path(__file__).with_name("errors.json").read_text())
+"""What hdfs-native prints of an error, and our error: the name of its number, and its text."""
 
 
-@pytest.mark.parametrize(
-    ("error", "number", "text"),
-    [
-        (
-            RuntimeError(DENIED),
-            errno.EACCES,
-            (
-                'Permission denied: user=bob, inode="/t":root (AccessControlException). Grant'
-                " that user access by permission bits or an access control list (hdfs dfs"
-                " -setfacl); without Kerberos the user is HADOOP_USER_NAME, else Spark's, else the"
-                " process's"
-            ),
-        ),
-        (
-            RuntimeError('FatalRPCError("org.apache.hadoop.ipc.StandbyException", "not active")'),
-            errno.EAGAIN,
-            (
-                "not active (StandbyException). No name node of the service is active now; try"
-                " again later"
-            ),
-        ),
-        (
-            RuntimeError(
-                'RPCError("java.io.IOException", "File /f could only be written to 0 of the 1'
-                ' minReplication nodes.\\n\\tat org.apache")'
-            ),
-            errno.ENOSPC,
-            (
-                "File /f could only be written to 0 of the 1 minReplication nodes. (IOException)."
-                " Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
-            ),
-        ),
-        (
-            OSError("Connection refused (os error 111)"),
-            errno.ECONNREFUSED,
-            "Connection refused (os error 111)",
-        ),
-        (
-            OSError("Connection reset by peer (os error 104)"),
-            errno.ECONNRESET,
-            (
-                "Connection reset by peer (os error 104). If a data node requires"
-                " protection: set dfs.data.transfer.protection as on the servers"
-            ),
-        ),
-        (
-            OSError("RPC listener disconnected"),
-            errno.ECONNRESET,
-            (
-                "RPC listener disconnected. If the name node requires Kerberos: set"
-                " hadoop.security.authentication=kerberos in core-site.xml in HADOOP_CONF_DIR, or"
-                " spark.hadoop.hadoop.security.authentication"
-            ),
-        ),
-        (
-            RuntimeError('RPCError("java.lang.OutOfMemoryError", "heap")'),
-            errno.EIO,
-            "heap (OutOfMemoryError)",
-        ),
-        (RuntimeError('SASLError("odd")'), errno.EACCES, "Kerberos: odd"),
-        (
-            RuntimeError(
-                'GSSAPIError(GssMajorCodes { raw: "0x000d0000" }, 2529638944, "Unspecified GSS'
-                ' failure: Ticket expired")'
-            ),
-            errno.EAGAIN,
-            (
-                "Kerberos: Unspecified GSS failure: Ticket expired. Fetch a new ticket (kinit), or"
-                " pass --principal and --keytab to Spark"
-            ),
-        ),
-        (RuntimeError("ChecksumError"), errno.EIO, "ChecksumError"),
-        (RuntimeError('OperationFailed("no KMS provider")'), errno.EIO, "no KMS provider"),
-        (
-            RuntimeError('OperationFailed("Failed to complete file in time")'),
-            errno.EAGAIN,
-            (
-                "Failed to complete file in time. Data nodes failed, or were too slow; try again."
-                " If this persists, check the data nodes with hdfs fsck and hdfs dfsadmin -report"
-            ),
-        ),
-        (
-            RuntimeError(f'DataTransferError("All DataNodes failed: {"x" * 3000}")'),
-            errno.EAGAIN,
-            (
-                f"All DataNodes failed: {'x' * 978}.... Data nodes failed, or were too slow; try"
-                " again. If this persists, check the data nodes with hdfs fsck and hdfs dfsadmin"
-                " -report"
-            ),
-        ),
-        (
-            NotImplementedError("File encryption"),
-            errno.ENOTSUP,
-            "hdfs-native cannot do this: File encryption",
-        ),
-        (FileNotFoundError("/x\n\tat org.apache"), errno.ENOENT, "/x"),
-        (FileExistsError("/x"), errno.EEXIST, "/x"),
-        (IsADirectoryError("/x"), errno.EISDIR, "/x"),
-        (OSError("Connection refused"), errno.EIO, "Connection refused"),
-        (OSError(errno.ECONNREFUSED, "refused"), errno.ECONNREFUSED, "refused"),
-    ],
-)
+def number_of_error(name: str) -> int:
+    return NO_KEY if name == "ENOKEY" else getattr(errno, name)
+
+
+@pytest.mark.parametrize(("kind", "printed", "number", "text"), CASES["errors"])
 def test_an_hdfs_error_is_mapped_to_an_errno_and_a_single_line(
-    error: Exception, number: int, text: str
+    kind: str, printed: str | list[Any], number: str, text: str
 ) -> None:
+    error = getattr(builtins, kind)(*(printed if isinstance(printed, list) else [printed]))
     with pytest.raises(OSError, match="/path") as caught, hdfs_errors("/path"):
         raise error
-    assert (caught.value.errno, caught.value.strerror) == (number, text)
-    assert type(caught.value) is type(OSError(number, ""))
+    assert (caught.value.errno, caught.value.strerror) == (number_of_error(number), text)
+    assert type(caught.value) is type(OSError(number_of_error(number), ""))
 
 
-@pytest.mark.parametrize(
-    ("error", "number", "words"),
-    [
-        (
-            (
-                "File is in an HDFS encryption zone but no KMS provider is configured (set"
-                " `hadoop.security.key.provider.path` in core-site.xml)"
-            ),
-            NO_KEY,
-            "spark.hadoop.hadoop.security.key.provider.path",
-        ),
-        ("KMS HTTP error: error sending request", errno.EAGAIN, "is down"),
-        ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is down"),
-        (
-            "KMS request failed (403 Forbidden): User:bob not allowed",
-            errno.EACCES,
-            "denied the request",
-        ),
-        ("KMS rejected SPNEGO authentication", errno.EACCES, "denied the request"),
-        (
-            (
-                "KMS request failed (403 Forbidden): AuthenticationException"
-                " org.apache.hadoop.security.token.SecretManager$InvalidToken: token is expired"
-            ),
-            errno.EAGAIN,
-            "new KMS token",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "number", "words"), CASES["kms"])
 @pytest.mark.parametrize("kind", ["OperationFailed", "UnsupportedFeature"])
 def test_a_missing_kms_setting_an_unreachable_kms_and_a_denial_raise_distinct_errors(
-    error: str, number: int, words: str, kind: str
+    error: str, number: str, words: str, kind: str
 ) -> None:
     with pytest.raises(OSError, match=re.escape(words)) as caught, hdfs_errors("/path"):
         raise RuntimeError(f'{kind}("{error}")')
-    assert caught.value.errno == number
+    assert caught.value.errno == number_of_error(number)
 
 
 def test_a_kms_token_is_masked_in_errors() -> None:
@@ -369,33 +251,11 @@ def test_errors_of_other_kinds_are_raised_unchanged() -> None:
         raise KeyError("x")
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "remedy"),
-    [
-        ("NoSASLMechanism", errno.EAGAIN, "HADOOP_TOKEN_FILE_LOCATION"),
-        ('SASLError("No Kerberos credentials available")', errno.EAGAIN, "kinit"),
-        ('SASLError("Clock skew too great")', errno.EAGAIN, "clock"),
-        ('SASLError("Cannot contact any KDC for realm")', errno.EHOSTUNREACH, "KDC is running"),
-        ('SASLError("Server x not found in Kerberos database")', errno.EACCES, "principal"),
-        (
-            'FatalRPCError("org.apache.hadoop.security.token.SecretManager$InvalidToken", "gone")',
-            errno.EAGAIN,
-            "--keytab",
-        ),
-        (
-            (
-                'FatalRPCError("org.apache.hadoop.security.AccessControlException", "SIMPLE'
-                ' authentication is not enabled.  Available:[TOKEN, KERBEROS]")'
-            ),
-            errno.EACCES,
-            "hadoop.security.authentication=kerberos",
-        ),
-    ],
-)
-def test_the_error_of_a_failed_login_says_what_to_do(text: str, number: int, remedy: str) -> None:
+@pytest.mark.parametrize(("text", "number", "remedy"), CASES["logins"])
+def test_the_error_of_a_failed_login_says_what_to_do(text: str, number: str, remedy: str) -> None:
     with pytest.raises(OSError, match=re.escape(remedy)) as caught, hdfs_errors("/path"):
         raise RuntimeError(text)
-    assert caught.value.errno == number
+    assert caught.value.errno == number_of_error(number)
 
 
 @pytest.mark.parametrize("name", ["SafeModeException", "RetriableException", "StandbyException"])
@@ -611,15 +471,14 @@ def test_an_error_names_the_store_and_the_path() -> None:
     ],
 )
 def test_without_kerberos_a_python_worker_uses_the_user_of_its_jvm(
+    native: SimpleNamespace,  # noqa: ARG001 - replaces the package
     monkeypatch: pytest.MonkeyPatch,
     environment: dict[str, str],
     settings: dict[str, str],
     user: str | None,
 ) -> None:
     """A container of YARN runs as `yarn`, say, and its JVM acts as who submitted."""
-    native = SimpleNamespace(Client=lambda *_: Model(), WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    for name in ("SPARK_USER", "HADOOP_USER_NAME", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+    for name in ("SPARK_USER", "HADOOP_USER_NAME"):
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)
     for name, value in environment.items():
@@ -650,24 +509,18 @@ def test_without_kerberos_a_python_worker_uses_the_user_of_its_jvm(
     ],
 )
 def test_a_delegation_token_is_looked_up_by_ip_address_unless_disabled(
-    monkeypatch: pytest.MonkeyPatch, location: str, settings: dict[str, str], place: str
+    native: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    location: str,
+    settings: dict[str, str],
+    place: str,
 ) -> None:
-    asked: list[str] = []
-
-    def client(url: str, _: object) -> Model:
-        asked.append(url)
-        return Model()
-
-    native = SimpleNamespace(Client=client, WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    monkeypatch.delenv("HADOOP_HOME", raising=False)
     monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(settings))
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
     open_hdfs("hdfs", location)
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
     open_hdfs("hdfs", location)
-    assert asked == [place, f"hdfs://{location}"]
+    assert [url for url, _ in native.clients] == [place, f"hdfs://{location}"]
 
 
 def test_an_unresponsive_kdc_raises_an_error_after_the_timeout(
@@ -767,17 +620,13 @@ def test_the_client_gets_the_address_and_a_missing_setting_or_package_is_reporte
     ],
 )
 def test_an_address_without_a_port_is_a_name_service_or_gets_the_default_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, authority: str, place: str
+    native: SimpleNamespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    authority: str,
+    place: str,
 ) -> None:
-    asked: list[str] = []
-
-    def client(url: str, settings: dict[str, str]) -> Model:
-        asked.append(url)
-        assert settings["fs.defaultFS"] == "hdfs://other/"
-        return Model()
-
-    native = SimpleNamespace(Client=client, WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     settings = {"fs.defaultFS": "hdfs://other/", "dfs.ha.namenodes.lake": "nn1,nn2"}
     (tmp_path / "core-site.xml").write_text(
@@ -789,7 +638,8 @@ def test_an_address_without_a_port_is_a_name_service_or_gets_the_default_port(
         + "</configuration>"
     )
     open_hdfs(scheme, authority)
-    assert asked == [place]
+    ((url, told),) = native.clients
+    assert (url, told["fs.defaultFS"]) == (place, "hdfs://other/")
 
 
 def test_a_local_disk_deletes_file_by_file_and_object_stores_rename_no_directories() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.conversion import Move
-from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.keeping import (
     Horizon,
     Keeping,
@@ -23,22 +22,17 @@ from airflow_hiveacid.format.records.keeping import (
     TaggedRoot,
 )
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Move, Owner
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.s3.bucket import Part
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TABLE_ID = "17.3"
 P = PartitionName.parse("p=1/q=a%2Fb")
@@ -90,7 +84,7 @@ COMMIT_BODY = (
     ' "committed": {"after_s": 4.0, "by_s": null}'
 )
 KEEPING = Keeping(
-    roots={P: Kept(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
+    roots={P: Guarantee(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
     last_entry_id=-1,
     since_s=9.5,
 )

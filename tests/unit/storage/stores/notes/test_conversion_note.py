@@ -2,21 +2,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
-from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.storage.stores.notes import conversion_note
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import AT_ONCE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyarrow import fs as pafs
 
 
 def unguarded() -> None:

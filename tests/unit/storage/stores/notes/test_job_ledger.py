@@ -5,7 +5,7 @@ import os
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +16,7 @@ from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
-from airflow_hiveacid.storage.stores.notes import job_ledger
+from airflow_hiveacid.storage.stores.notes import job_ledger, json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import (
     Ledger,
     abandoned,
@@ -25,9 +25,6 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import (
 )
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807
@@ -380,7 +377,7 @@ def test_an_entry_that_cannot_be_read_raises_an_error(
     def fail(*_: object) -> bytes:
         raise StorageError("the disk does not answer")
 
-    monkeypatch.setattr(job_ledger, "read_bytes", fail)
+    monkeypatch.setattr(json_files, "read_bytes", fail)
     with pytest.raises(StorageError, match="does not answer"):
         committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS)
 
@@ -546,9 +543,9 @@ def test_expired_entries_are_removed_from_a_roll_and_others_are_kept(
         for file in directory.glob("*.done.json"):
             os.utime(file, (1.0, 1.0))
         # Its own file is older than anything may be that is kept for 10 s; so is its retention.
-        ledger.roll_up(2.0, 0.0, job_ledger.list_files(*job_ledger.open_location(str(directory))))
+        ledger.roll_up(2.0, 0.0, json_files.list_files(*json_files.open_location(str(directory))))
     assert {e.txn_id for e in ledger.entries(KEY)} == {9, 10}
-    later = job_ledger.list_files(*job_ledger.open_location(str(directory)))
+    later = json_files.list_files(*json_files.open_location(str(directory)))
     ledger.roll_up(time.time(), 0.0, later)
     assert {e.txn_id for e in ledger.entries(KEY)} == {10}
 
@@ -574,7 +571,7 @@ def roll_of(root: Path, *ages: tuple[int, float, float]) -> None:
 
 def settle(root: Path, now_s: float, retention_s: float = 0.0, *, newest_s: float) -> set[int]:
     """Merge the rolls of a directory whose newest file is that old; give what is still known."""
-    files = job_ledger.list_files(*job_ledger.open_location(str(root / HIDDEN_DIRECTORY)))
+    files = json_files.list_files(*json_files.open_location(str(root / HIDDEN_DIRECTORY)))
     aged = [replace(file, modified_s=newest_s if n else 1.0) for n, file in enumerate(files)]
     ledger_of(root).roll_up(now_s, retention_s, aged)
     return {e.txn_id for e in ledger_of(root).entries(KEY)}

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHOLE = PartitionName()
 SEEN = {

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +18,10 @@ from airflow_hiveacid.format.records.keeping import (
     Tag,
     TaggedRoot,
 )
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 P = PartitionName.parse("p=1/q=a%2Fb")
 
@@ -70,12 +68,25 @@ def bundles(tmp_path: Path) -> list[str]:
     return [name for name in hidden(tmp_path) if name.startswith("_commit")]
 
 
+def at_reads(patch: pytest.MonkeyPatch, numbers: set[int], change: Callable[[], None]) -> None:
+    """Another process changes the notes at these reads; before the first, all is listed."""
+    read, times = json_files.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] in numbers:
+            change()
+        return read(fs, path)
+
+    patch.setattr(json_files, "read_bytes", read_bytes)
+
+
 def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
     notes.note_commit(commit(2))
     notes.note_commit(commit(1))
     assert notes.commits() == (commit(1), commit(2))
     keeping = Keeping(
-        roots={P: Kept(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
+        roots={P: Guarantee(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
         last_entry_id=9,
         since_s=1.5,
     )
@@ -116,16 +127,12 @@ def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
     horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
     later = replace(horizon, write_id=WriteId(9))
     notes.note_horizon(horizon)
-    before, times = version_notes.read_bytes, [0]
 
-    def read_bytes(fs: object, path: str) -> bytes:
-        times[0] += 1
-        if times[0] == 1:  # all is listed, and nothing is read
-            notes.note_horizon(later)
-            notes.forget_horizons_below(later)
-        return before(fs, path)
+    def change() -> None:
+        notes.note_horizon(later)
+        notes.forget_horizons_below(later)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    at_reads(monkeypatch, {1}, change)
     assert notes.promises().horizons == (later,)
 
 
@@ -155,16 +162,12 @@ def test_a_reader_finds_the_new_tag_while_it_replaces_the_old_one(
     tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
     later = replace(tag, made_s=2.0)
     notes.note_tag(tag)
-    before, times = version_notes.read_bytes, [0]
 
-    def read_bytes(fs: object, path: str) -> bytes:
-        times[0] += 1
-        if times[0] == 1:  # all is listed, and nothing is read
-            notes.note_tag(later)
-            notes.forget_tags_before(later)
-        return before(fs, path)
+    def change() -> None:
+        notes.note_tag(later)
+        notes.forget_tags_before(later)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    at_reads(monkeypatch, {1}, change)
     assert notes.tags() == (later,)
 
 
@@ -217,15 +220,7 @@ def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
 ) -> None:
     for number in range(1, 61):
         notes.note_commit(commit(number))
-    before, times = version_notes.read_bytes, [0]
-
-    def read_bytes(fs: object, path: str) -> bytes:
-        times[0] += 1
-        if times[0] == 30:
-            notes.tidy_commits({str(P): WriteId(1)}, 0.0)
-        return before(fs, path)
-
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    at_reads(monkeypatch, {30}, lambda: notes.tidy_commits({str(P): WriteId(1)}, 0.0))
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
 
@@ -239,17 +234,13 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
         notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
         notes.note_resets([reset(number, f"delta_{number}_{number}")])
     before, found = notes.promises(), notes.resets()
-    read, times = version_notes.read_bytes, [0]
 
-    def read_bytes(fs: object, path: str) -> bytes:
-        times[0] += 1
-        if times[0] in {30, 200}:
-            notes.tidy_own_compactions()
-            notes.tidy_resets()
-        return read(fs, path)
+    def change() -> None:
+        notes.tidy_own_compactions()
+        notes.tidy_resets()
 
     with monkeypatch.context() as patch:
-        patch.setattr(version_notes, "read_bytes", read_bytes)
+        at_reads(patch, {30, 200}, change)
         seen = notes.promises()
     assert len(hidden(tmp_path)) == 3
     for after in (seen, notes.promises()):

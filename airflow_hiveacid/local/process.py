@@ -1,0 +1,231 @@
+"""Servers, and records with which any program can identify their processes, even after a reboot.
+
+The system may reuse the process ID of a server. But the ID and the start time together identify one
+process. `ProcessRecord` stores both in a small JSON file next to the server's data. So `down` in a
+different shell stops only the process that `up` started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+_POLL_S: Final = 0.05
+_STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
+_START_FIELD: Final = 19
+
+# The child processes of this process, by process ID. A child that has ended stays a zombie until
+# its parent reads its status. PostgreSQL treats a zombie as a running server. This mapping is
+# global, because any object of this process may have started the child.
+_CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
+
+
+class Server(ABC):
+    """A server that can be started and stopped, also as a context manager."""
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start the server, unless it already runs."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the server, if it runs."""
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the server."""
+        self.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """One running server.
+
+    Attributes:
+        birth: The process's start time, as `birth_of` returns it.
+        port: The server's port on 127.0.0.1.
+        label: The server's name for messages, such as `Hive metastore 4.0.1`.
+        fingerprint: A digest of the server's settings.
+    """
+
+    pid: int
+    birth: str
+    port: int
+    label: str
+    fingerprint: str
+
+    def is_alive(self) -> bool:
+        """Return True if this process still runs; a later process with its ID does not count."""
+        is_there = birth_of(self.pid) == self.birth
+        # Poll last, so that a child that has just ended does not stay a zombie.
+        child = _CHILDREN.get(self.pid)
+        if child is not None and child.poll() is not None:
+            del _CHILDREN[self.pid]
+        return is_there
+
+    def write(self, file: Path) -> None:
+        """Write the record to a file, and replace an existing file atomically."""
+        scratch = file.with_name(f"{file.name}.new")
+        scratch.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        scratch.replace(file)
+
+    @classmethod
+    def read(cls, file: Path) -> ProcessRecord | None:
+        """Return the record in a file; None if the file is missing or contains no record."""
+        try:
+            return cls(**json.loads(file.read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    @classmethod
+    def read_alive(cls, file: Path) -> ProcessRecord | None:
+        """Return the record in a file if its process still runs; otherwise remove the file."""
+        record = cls.read(file)
+        if record is not None and record.is_alive():
+            return record
+        file.unlink(missing_ok=True)
+        return None
+
+
+def birth_of(pid: int) -> str | None:
+    """Return the start time of a process; None if the process has ended or is a zombie."""
+    if not Path("/proc/self/stat").exists():
+        return _birth_by_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The program name is in brackets and may itself contain blanks and brackets. So split at the
+    # last bracket.
+    fields = stat.rpartition(")")[2].split()
+    if fields[_STATE_FIELD] in {"Z", "X"}:
+        return None
+    return f"{boot}/{fields[_START_FIELD]}"
+
+
+def _birth_by_ps(pid: int) -> str | None:
+    process = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 -- the path of ps differs by system
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return process.stdout.strip() or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """The command line and environment of a server process, without secrets.
+
+    Attributes:
+        log: The file for standard output and standard error, which are appended.
+        user: The user who runs the process; None for the current user.
+        ends_with_parent: See `LocalMetastoreConfig`.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+    log: Path
+    user: str | None = None
+    ends_with_parent: bool = False
+
+
+def spawn(command: Command) -> subprocess.Popen[bytes]:
+    """Start a process in its own session, so that Ctrl-C does not stop the process."""
+    arguments = list(command.arguments)
+    setpriv = shutil.which("setpriv")
+    if command.ends_with_parent and setpriv is not None:
+        # The kernel sends the signal when the parent ends for any reason. setpriv replaces itself
+        # with the program, so the process ID stays the same.
+        arguments = [setpriv, "--pdeathsig", "TERM", "--", *arguments]
+    with command.log.open("ab") as output:
+        child = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(command.environment),
+            cwd=command.cwd,
+            user=command.user,
+            group=command.user,
+            extra_groups=[] if command.user else None,
+            start_new_session=True,
+        )
+    _CHILDREN[child.pid] = child
+    return child
+
+
+def terminate(
+    record: ProcessRecord, *, grace_s: float = 20.0, first: signal.Signals = signal.SIGTERM
+) -> None:
+    """Stop the recorded process; send SIGKILL if it still runs after the grace period."""
+    _send(record, first)
+    if not wait_gone(record, timeout_s=grace_s):
+        kill(record)
+
+
+def kill(record: ProcessRecord) -> None:
+    """Kill the recorded process with SIGKILL, and wait until it has ended."""
+    _send(record, signal.SIGKILL)
+    wait_gone(record, timeout_s=10.0)
+
+
+def wait_gone(record: ProcessRecord, *, timeout_s: float) -> bool:
+    """Wait for the process to end; return False if it still runs after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while record.is_alive():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _send(record: ProcessRecord, number: signal.Signals) -> None:
+    if record.is_alive():
+        with suppress(ProcessLookupError):
+            os.kill(record.pid, number)
+
+
+def free_port(host: str) -> int:
+    """Return a port that is free now; a different process may take the port later."""
+    with socket.socket() as listener:
+        listener.bind((host, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def is_port_free(host: str, port: int) -> bool:
+    """Return True if a server could listen on the port now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            return False
+        return True

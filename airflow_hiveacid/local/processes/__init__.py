@@ -1,1 +1,0 @@
-"""Server processes that outlive their parent and can be found again."""

@@ -1,0 +1,152 @@
+"""The health of a table's partitions, measured with one snapshot and one listing per partition.
+
+A partition is measured with the write ID list that a compactor would use. Data files are not
+opened. Only to count deleted rows, the footers of delete deltas are read. No transaction is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial as bind
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+)
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, TableHealth
+from airflow_hiveacid.storage.acid.read.inspect import orc_rows
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.state.directories import FileEntry
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_ATTEMPTS: Final = 3
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTable:
+    """The health of a table's partitions, with the snapshot under which they were measured.
+
+    An unpartitioned table has exactly one value in `healths`; a partitioned table without
+    partitions has none.
+    """
+
+    table: TableInfo
+    snapshot: Snapshot
+    healths: tuple[TableHealth, ...]
+
+
+def measure(
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None = None,
+    *,
+    counts_rows: bool = False,
+    small_file_bytes: int = SMALL_FILE_BYTES,
+) -> MeasuredTable:
+    """Measure a table, or one partition of it; the call blocks.
+
+    Without `partition` (`month=1`), measure all partitions, in the metastore's order, and omit one
+    that is dropped during the call.
+
+    Raises:
+        InputError: the table or partition does not exist, or the table is not transactional.
+        MetastoreUnavailableError: the metastore does not answer.
+        StorageError: a directory cannot be listed, or a footer cannot be read.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _measure_once(client, ref, partition, counts_rows, small_file_bytes)
+        except NotEnoughHistoryError:
+            # This function opens no transaction, so a cleaner may remove files that are visible in
+            # the snapshot. If files are missing, take a newer snapshot, which shows the files that
+            # replaced the missing files.
+            if attempt == _ATTEMPTS:
+                raise
+    raise AssertionError(_ATTEMPTS)
+
+
+def _measure_once(
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None,
+    counts_rows: bool,  # noqa: FBT001 - `measure` names it
+    small_file_bytes: int,
+) -> MeasuredTable:
+    table = client.get_table(ref)
+    if table.kind is TransactionalKind.NONE:
+        raise NotTransactionalError(table=ref)
+    roots = partitions_of(client, table, partition or None)
+    snapshot = snapshot_now(client, [ref])
+    of_root = bind(_health, table, snapshot.for_compactor(), small_file_bytes, time.time())
+    measured = side_by_side(of_root, roots)
+    missing = [root for root, health in zip(roots, measured, strict=True) if health is None]
+    if missing:
+        _check_dropped(client, ref, partition, missing)
+    present = [pair for pair in measured if pair is not None]
+    healths = _with_deleted_rows(present) if counts_rows else (health for health, _ in present)
+    return MeasuredTable(table=table, snapshot=snapshot, healths=tuple(healths))
+
+
+def _health(
+    table: TableInfo, snapshot: Snapshot, small_file_bytes: int, now_s: float, root: PartitionInfo
+) -> tuple[TableHealth, tuple[FileEntry, ...]] | None:
+    """Return a root's health and the files of its delete deltas; None if it has no directory."""
+    try:
+        listing = list_table(root.location)
+    except LocationNotFoundError:
+        return None
+    state = resolve(listing, snapshot.write_ids(table.ref), snapshot.txns, table.kind)
+    health = TableHealth.of(
+        state,
+        table=str(table.ref),
+        partition=str(root.name),
+        kind=table.kind,
+        small_file_bytes=small_file_bytes,
+        now_s=now_s,
+    )
+    return health, tuple(file for delta in state.delete_deltas for file in delta.files)
+
+
+def _with_deleted_rows(
+    measured: Sequence[tuple[TableHealth, tuple[FileEntry, ...]]],
+) -> Iterator[TableHealth]:
+    """Add the number of delete events in each root, from the footers of the root's files."""
+    footers = []
+    for health, files in measured:
+        fs, root = open_location(health.location)
+        footers += [(fs, f"{root}/{file.path}", file.size_bytes) for file in files]
+    rows = iter(each_in_threads(lambda footer: orc_rows(*footer), footers))
+    for health, files in measured:
+        yield replace(health, deleted_rows=sum(islice(rows, len(files))))
+
+
+def _check_dropped(
+    client: MetastorePort, ref: TableRef, partition: str | None, missing: list[PartitionInfo]
+) -> None:
+    """Raise an error if a missing directory still belongs to a partition in the metastore."""
+    present = {
+        root.location for root in partitions_of(client, client.get_table(ref), partition or None)
+    }
+    for root in missing:
+        if root.location in present:
+            raise LocationNotFoundError(location=root.location)
+        _log.debug("%s %s was dropped while it was listed", ref, root.name)

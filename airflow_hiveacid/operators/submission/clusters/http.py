@@ -1,0 +1,69 @@
+"""HTTP requests to a cluster: sessions, certificates, time limits, and invalid answers.
+
+The clients of YARN and of Kubernetes use these functions; each client knows its own login.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import requests
+
+from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.log_tail import body_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_hiveacid.format.errors import ClusterKind
+
+QUESTION_S: Final = (5.0, 30.0)
+"""Connect and read time-outs of a query."""
+
+# Airflow ends a killed task five seconds after the signal.
+ORDER_S: Final = (1.0, 1.0)
+"""Connect and read time-outs of an urgent request to kill an application."""
+
+
+def new_session() -> requests.Session:
+    """Return a session without ~/.netrc.
+
+    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
+    receive a login of ~/.netrc.
+    """
+    session = requests.Session()
+    session.trust_env = False
+    return session
+
+
+def certificates() -> str | bool:
+    """Return the environment's file of certificates, or True for the default certificates."""
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+
+
+def read_log(
+    get: Callable[[requests.Session], requests.Response], *, timeout_s: float, name: str
+) -> bytes:
+    """Return the text that `get` requests as a stream, in a thread called `name`.
+
+    Raises:
+        OSError: the log cannot be read in time.
+    """
+
+    def read() -> bytes:
+        with new_session() as session:
+            return body_of(get(session))
+
+    return bounded(read, timeout_s=timeout_s, name=name)
+
+
+@contextmanager
+def parsing(kind: ClusterKind, asked: str, problem: str) -> Iterator[None]:
+    """Raise ClusterUnavailableError if the code in the `with` block cannot parse an answer."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ClusterUnavailableError(kind=kind, asked=asked, reason=problem) from error

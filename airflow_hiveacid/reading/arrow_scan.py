@@ -1,0 +1,293 @@
+"""Scan of live rows on executors with our own reader; it reads every file correctly.
+
+The input is pieces of work: plain values that `live_files` makes on the driver. The output is Arrow
+batches with Spark's types, as in `orc_frame.live_rows`. Timestamps are in microseconds, and char
+values have no padding, as in Hive's comparisons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.helper_columns import NUMBER
+from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
+from airflow_hiveacid.storage.acid.read.acid_file import bounds_of, meeting
+from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
+from airflow_hiveacid.storage.acid.read.scan import live_in
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.reading.request import KeyRange
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.plain.files import PlainFile
+
+_SPLIT_BYTES: Final = 64 << 20
+# A batch of any size costs about a millisecond. Wide rows come in smaller batches.
+BATCH_ROWS: Final = 64 * 1024
+_INSTANT: Final = pa.timestamp("ns", "UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFile:
+    """A data file of a target, with the delete files that may have events for its rows.
+
+    `partition` is the position of the file's partition among the target's partitions. `number`
+    combines that position with the file's own position (`file_number`).
+    """
+
+    number: int
+    partition: int
+    data: AcidFile
+    deletes: tuple[AcidFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainPiece:
+    """A file of an insert-only or flat table for a task, with its number, as plain values.
+
+    `position` is the name of the column with the file number.
+    """
+
+    number: int
+    file: PlainFile
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    position: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPiece:
+    """Data files of one bucket, or stripes of one file, with their delete files, as plain values.
+
+    `numbers` are the numbers of the files; `position` is the name of the column with the
+    `POSITION_FIELDS`.
+    """
+
+    numbers: tuple[int, ...]
+    data: tuple[AcidFile, ...]
+    stripes: tuple[int, ...] | None
+    deletes: tuple[AcidFile, ...]
+    write_ids: ValidWriteIdList
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    ranges: Mapping[str, KeyRange]
+    position: str
+
+
+def work_of_scan(piece: ScanPiece) -> int:
+    """Return a piece's cost in bytes, estimated from the columns that are read."""
+    part = (1 + len({*piece.wanted, *piece.ranges})) / (1 + len(piece.columns))
+    return round(work_of(piece) * min(1.0, part))
+
+
+def read_together(
+    files: Sequence[TargetFile], cores: int
+) -> Iterator[tuple[tuple[TargetFile, ...], tuple[int, ...] | None]]:
+    """Yield the pieces: a piece is the files of one bucket, or stripes of one large file.
+
+    If each of a thousand deltas were read alone, their delete files would be read a thousand times.
+    `files` come bucket by bucket; `cores` tasks run at a time.
+    """
+    parts = into_tasks(
+        files,
+        cores,
+        lambda file: work_of_file(file.data),
+        lambda file: (file.partition, file.data.bucket_id),
+    )
+    for part in parts:
+        for stripes in splits(part[0].data) if len(part) == 1 else [None]:
+            yield part, stripes
+
+
+def deletes_of(files: Sequence[TargetFile]) -> tuple[AcidFile, ...]:
+    """Return the delete files of several data files, without duplicates."""
+    first = files[0].deletes
+    if all(file.deletes is first for file in files):
+        return first  # the list is sent only once if pieces share this object
+    return tuple({delete.path: delete for file in files for delete in file.deletes}.values())
+
+
+def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
+    """Divide a file among tasks: yield the stripes for each task; None means the whole file."""
+    if data.length <= _SPLIT_BYTES:
+        yield None
+        return
+    part: list[int] = []
+    size = 0
+    for number, stripe in enumerate(data.tail().stripes):
+        part.append(number)
+        size += stripe.length
+        if size >= _SPLIT_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+    if part:
+        yield tuple(part)
+
+
+def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """Read a piece on an executor: visible rows in the ranges, without deleted rows."""
+    for events in live_events(piece):
+        events_in_range = _in_range(events, piece.ranges)
+        if events_in_range.num_rows:
+            yield scanned(events_in_range, piece)
+
+
+def scan_plain(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
+    """Read a piece's file on an executor, with Spark's types."""
+    types = {c.name: parse_type(c.type) for c in piece.columns}
+    for batch in read_rows(
+        piece.file,
+        piece.columns,
+        data_columns=piece.wanted,
+        batch_rows=BATCH_ROWS,
+        timestamps=TimestampForm.PAIR,
+    ):
+        number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
+        where = pa.StructArray.from_arrays([number], names=[NUMBER])
+        values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
+        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.position, *piece.wanted])
+
+
+def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """Yield the visible rows that have no visible delete event, with the number of their file."""
+    numbers = {file.path: n for file, n in zip(piece.data, piece.numbers, strict=True)}
+
+    def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
+        for events in read_events(
+            file,
+            piece.columns,
+            data_columns=list(dict.fromkeys((*piece.wanted, *piece.ranges))),
+            stripes=piece.stripes,
+            batch_rows=BATCH_ROWS,
+            timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
+        ):
+            yield numbered(events, numbers[file.path])
+
+    return live_in(piece.data, piece.deletes, piece.write_ids, read, _reading_deletes(piece))
+
+
+def numbered(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Add a column with the number of the file that contains the events."""
+    column = pa.repeat(pa.scalar(number, pa.int64()), events.num_rows)
+    return pa.RecordBatch.from_arrays(
+        [*events.columns, column], names=[*events.schema.names, NUMBER]
+    )
+
+
+def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.RecordBatch]]:
+    """Return a reader of delete files; it skips stripes without events for the piece's rows."""
+    if piece.stripes is None:
+        return read_identity
+    (data,) = piece.data
+    bounds = bounds_of(data, data.tail())
+    own = [bounds[stripe] for stripe in piece.stripes]
+
+    def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
+        tail = file.tail()
+        yield from read_identity(file, stripes=meeting(bounds_of(file, tail), own), tail=tail)
+
+    return read
+
+
+def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
+    for name, key_range in ranges.items():
+        if key_range.is_empty:
+            return events.slice(0, 0)
+        values = pc.struct_field(events.column("row"), name)
+        is_in = values.is_valid()
+        for end, is_inside in ((key_range.low, pc.greater_equal), (key_range.high, pc.less_equal)):
+            if end is not None:
+                is_in = pc.and_(is_in, is_inside(values, pa.scalar(end)))
+        events = events.filter(is_in)
+    return events
+
+
+class Scanned(Protocol):
+    """The part of a piece that `scanned` needs."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All data columns of the table."""
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The names of the columns to return."""
+
+    @property
+    def position(self) -> str:
+        """The name of the column with the `POSITION_FIELDS`."""
+
+
+def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
+    """Convert events to rows for Spark: file number and row ID, then the wanted columns."""
+    types = {c.name: parse_type(c.type) for c in piece.columns}
+    row = events.column("row")
+    # Extract all fields in one call, because it costs as much as a call for one field.
+    fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
+    numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY_COLUMNS)}
+    columns = {
+        piece.position: pa.StructArray.from_arrays(list(numbered.values()), names=list(numbered)),
+        **{n: for_spark(fields[n], types[n]) for n in piece.wanted},
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
+    """Truncate timestamps to Spark's microseconds; convert local timestamps to instants in UTC."""
+    cut = _without_padding(with_microseconds(values), wanted)
+    return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut
+
+
+def _without_padding(array: pa.Array, hive_type: hive.HiveType) -> pa.Array:
+    """Return the values with trailing blanks stripped from each char, at any depth."""
+    if isinstance(hive_type, hive.CharType):
+        return pc.ascii_rtrim(array, " ")
+    if not has_char(hive_type):
+        return array
+    if array.offset:
+        # An array with an offset cannot be rebuilt from its children, so copy the array.
+        array = pa.concat_arrays([array])
+    mask = array.is_null() if array.null_count else None
+    match hive_type:
+        case hive.StructType(fields=fields):
+            children = [_without_padding(array.field(i), t) for i, (_, t) in enumerate(fields)]
+            names = [field.name for field in array.type]
+            return pa.StructArray.from_arrays(children, names=names, mask=mask)
+        case hive.MapType(key=key, value=value):
+            pairs = _without_padding(array.keys, key), _without_padding(array.items, value)
+            return pa.MapArray.from_arrays(array.offsets, *pairs, mask=mask)
+        case hive.ArrayType(element=element):
+            values = _without_padding(array.values, element)
+            return pa.ListArray.from_arrays(array.offsets, values, mask=mask)
+        case _:
+            return array
+
+
+def has_char(hive_type: hive.HiveType) -> bool:
+    """Return whether a type contains a char, at any depth."""
+    match hive_type:
+        case hive.CharType():
+            return True
+        case hive.ArrayType(element=element):
+            return has_char(element)
+        case hive.MapType(key=key, value=value):
+            return has_char(key) or has_char(value)
+        case hive.StructType(fields=fields):
+            return any(has_char(t) for _, t in fields)
+        case _:
+            return False

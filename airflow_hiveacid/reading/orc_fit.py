@@ -1,0 +1,317 @@
+"""Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
+
+Spark's reader does not apply the rules of ACID files. So names and footers are searched for what
+only our own reader handles: files without ACID columns, partly visible write IDs, files of
+unfinished streams, update events of Hive 2, types that were changed later, and old calendars.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.snapshot import RangeVisibility
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.row_schema import (
+    IDENTITY_COLUMN_IDS,
+    OPERATION_COLUMN_ID,
+    ROOT_NAMES,
+    ROW,
+    ROW_COLUMN_ID,
+    Operation,
+)
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+
+Doubts = Mapping[str, str]
+"""Directories of a partition that Spark must not read, each with the reason."""
+
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
+"""Types that make Spark fail even if it does not read such a column, since it parses all types."""
+_STATISTICS: Final = {"date": "dates", "string": "strings"}
+# Older writers merged the statistics of strings incorrectly (HIVE-8732).
+_MERGES_TEXTS: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A delete file that is not empty.
+
+    For each column of the row ID, `ranges` contains the least and greatest value, both inclusive.
+    The range is None if the file has no statistics for the column. `is_native` is True if Spark's
+    reader may read the file.
+    """
+
+    file: AcidFile
+    rows: int
+    ranges: tuple[tuple[int, int] | None, ...]
+    is_native: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFit:
+    """The verdict on one data file.
+
+    `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
+    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
+    may read the file.
+    `others` are the buckets of rows that do not belong to the bucket in the file's name.
+    """
+
+    rows: int
+    why_not: str | None = None
+    is_outside: bool = False
+    others: frozenset[BucketId] = frozenset()
+
+
+def doubts_about(state: AcidState) -> Doubts:
+    """Return a partition's directories whose rows must be checked one by one."""
+    return {
+        d.text: "some of its write IDs are aborted or open"
+        if d.visibility is not RangeVisibility.ALL
+        else "a writer still streams rows into it"
+        for d in state.live
+        if d.visibility is not RangeVisibility.ALL or d.side_files
+    }
+
+
+def judged(request: ReadRequest, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
+    """Return a verdict on each data file, given the doubts about its partition."""
+    table = request.why_none_fits
+    return each_in_threads(lambda pair: _verdict(request, table, *pair), files)
+
+
+def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
+    """Return the delete files that are not empty."""
+    deletes = each_in_threads(lambda pair: _delete_file(*pair), files)
+    return [delete for delete in deletes if delete.rows]
+
+
+def _verdict(
+    request: ReadRequest, why_table: str | None, file: AcidFile, doubts: Doubts
+) -> FileFit:
+    tail = file.tail()  # not stored, because there may be many tails, and they are large
+    _require_new_rows(file, tail)
+    why = why_table or _why_not(request, file, tail, doubts)
+    is_outside = why is None and any(
+        lies_outside(tail, tail.column_id(ROW, column.name), column, request.ranges[column.name])
+        for column in request.columns
+        if column.name in request.ranges
+    )
+    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
+    return FileFit(
+        rows=tail.rows,
+        why_not=why if tail.rows else None,
+        is_outside=is_outside,
+        others=frozenset(buckets - {file.bucket_id}),
+    )
+
+
+def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
+    """Before any task runs, refuse a file with row changes from before Hive 3.
+
+    A task that reads such a change would refuse it, too. But this task may never run, because other
+    rows may satisfy `LIMIT 1`.
+    """
+    require_new_rows(file, tail)
+    has_operations = tail.integer_range(OPERATION_COLUMN_ID) is not None
+    if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:
+        for _ in read_identity(file):
+            pass  # the check happens when the file is read
+
+
+def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
+    tail = file.tail()
+    ranges = tuple(tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS)
+    return DeleteFile(
+        file=file,
+        rows=tail.rows,
+        ranges=ranges,
+        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, Operation.DELETE) is None,
+    )
+
+
+def _why_not_whole(
+    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: Operation
+) -> str | None:
+    """Return why Spark cannot read any column of a file correctly, or None."""
+    if file.kind is not kind or not has_acid_columns(tail):
+        return "it has no ACID columns"
+    directory = doubts.get(file.key.partition("/")[0])
+    if directory is not None:
+        return directory
+    reasons = {
+        "some of its rows have write IDs that its directory must not contain": not _is_within(
+            file, tail.integer_range(IDENTITY_COLUMN_IDS[0])
+        ),
+        "its ACID columns have other names": tail.types[0].field_names != ROOT_NAMES,
+        "it has a union or a local timestamp": any(
+            type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
+        ),
+        "its statistics do not prove that all its events are of one kind": tail.integer_range(
+            OPERATION_COLUMN_ID
+        )
+        != (operation, operation),
+    }
+    return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
+    """Return why Spark cannot read these columns of a data file correctly, or None."""
+    why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
+    if why is not None:
+        return why
+    names = tail.types[ROW_COLUMN_ID].field_names
+    # Names and positions must agree, because some engines match columns by name, others by
+    # position.
+    if names != tuple(c.name for c in request.table_columns[: len(names)]):
+        return "its columns differ from the table's"
+    if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
+        return "some of its rows belong to another bucket"
+    for column in request.columns:
+        column_id = tail.column_id(ROW, column.name)
+        if column_id is None:
+            return f"it was written before column {column.name} was added"
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
+            return f"column {column.name} is not stored as {column.type} in today's calendar"
+    return None
+
+
+def _is_within(file: AcidFile, write_ids: tuple[int, int] | None) -> bool:
+    """Return whether all original write IDs are in the range of the file's directory."""
+    if write_ids is None:
+        return False
+    lowest, highest = write_ids
+    return file.least_write_id <= lowest and (
+        file.greatest_write_id is None or highest <= file.greatest_write_id
+    )
+
+
+def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
+    """Return the codec and bucket of the least and greatest bucket property in a file."""
+    properties = tail.integer_range(_BUCKET_COLUMN_ID) or ()
+    try:
+        identities = [decode(BucketProperty(value)) for value in properties]
+    except InvalidNameError:
+        return set()
+    return {(identity.codec_version, identity.bucket_id) for identity in identities}
+
+
+def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+    """Return whether a column is stored as Spark expects: with this type, in today's calendar."""
+    if isinstance(wanted, hive.CharType):  # `orc_frame` strips padding, but not in nested chars
+        orc_type = tail.types[column_id]
+        return (orc_type.kind, orc_type.maximum_length) == (TypeKind.CHAR, wanted.length)
+    return _is_alike(tail, column_id, wanted, in_utc=in_utc)
+
+
+def _is_alike(tail: OrcTail, column_id: int, hive_type: hive.HiveType, *, in_utc: bool) -> bool:
+    orc_type = tail.types[column_id]
+    alike = partial(_are_alike, tail, orc_type, in_utc=in_utc)
+    match hive_type:
+        case hive.ArrayType(element=element):
+            return alike(TypeKind.LIST, [element])
+        case hive.MapType(key=key, value=value):
+            return alike(TypeKind.MAP, [key, value])
+        case hive.StructType(fields=fields):
+            has_names = orc_type.field_names == tuple(name for name, _ in fields)
+            return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
+        case hive.PrimitiveType(name="timestamp"):
+            is_kind = orc_type.kind == TypeKind.TIMESTAMP
+            return is_kind and in_utc and not may_have_old_days(tail, column_id)
+        case hive.PrimitiveType(name="date"):
+            return orc_type.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
+        case _:
+            facts = (orc_type.kind, orc_type.precision, orc_type.scale, orc_type.maximum_length)
+            return facts == _facts(hive_type)
+
+
+def _facts(hive_type: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
+    """Return the kind, precision, scale and length that a type must have in a file, or None."""
+    match hive_type:
+        case hive.PrimitiveType(name=name) if name in PRIMITIVE_KINDS:
+            return PRIMITIVE_KINDS[name], 0, 0, 0
+        case hive.VarcharType(length=length):
+            return TypeKind.VARCHAR, 0, 0, length
+        case hive.DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, precision, scale, 0
+        case _:
+            return None
+
+
+def _are_alike(
+    tail: OrcTail,
+    orc_type: OrcType,
+    kind: TypeKind,
+    children: Sequence[hive.HiveType],
+    *,
+    in_utc: bool,
+) -> bool:
+    return (
+        orc_type.kind == kind
+        and len(orc_type.children) == len(children)
+        and all(
+            _is_alike(tail, *pair, in_utc=in_utc)
+            for pair in zip(orc_type.children, children, strict=True)
+        )
+    )
+
+
+def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
+    """Return a column's statistics, or None if they lack the number of values."""
+    statistics = tail.statistics(column_id) if tail.row_index_stride else None
+    return statistics if statistics is not None and statistics.HasField("values") else None
+
+
+def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: KeyRange) -> bool:
+    """Return whether a column has no value in a range; the column must be stored with its type."""
+    if wanted.is_empty:
+        return True
+    statistics = _counted(tail, column_id) if column_id is not None else None
+    if statistics is None:
+        return False
+    if not statistics.values:
+        return True
+    ends = getattr(statistics, _STATISTICS.get(column.type, "integers"))
+    if not (ends.HasField("minimum") and ends.HasField("maximum")):
+        return False
+    if column.type == "string" and (
+        tail.postscript.writer_version < _MERGES_TEXTS or has_replaced_bounds(ends)
+    ):
+        return False
+    low, high = _bound(wanted.low), _bound(wanted.high)
+    return (low is not None and ends.maximum < low) or (high is not None and ends.minimum > high)
+
+
+def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type
+    """Convert a bound to the form in which footers store statistics."""
+    match value:
+        case dt.date():
+            return day_of(value)
+        case str():
+            return value.encode()
+        case _:
+            return value

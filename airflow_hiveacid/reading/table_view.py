@@ -1,0 +1,220 @@
+"""A table under one snapshot: its partitions, files and states, for any engine.
+
+The input is a table and a snapshot. The files are listed and the table's state is resolved once, in
+this process. What scans get is plain values (files, write IDs), so that a retried task reads the
+same rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
+from airflow_hiveacid.format.file_fitness import own_columns
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.arrow_scan import TargetFile
+from airflow_hiveacid.reading.helper_columns import file_number
+from airflow_hiveacid.storage.acid.read.buckets import buckets_of
+from airflow_hiveacid.storage.plain.files import plain_files
+from airflow_hiveacid.storage.plain.fitness import check_files_readable
+from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.traits import publishes_files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
+    from airflow_hiveacid.format.state.directories import FileEntry
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.request import KeyRange
+    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.storage.plain.files import PlainFile
+    from airflow_hiveacid.versions.past import Past
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """The files that a transaction has staged in one table, under the table's write ID.
+
+    `files` contains the files of each of `partitions`, under their final names. Some partitions may
+    exist only after the commit.
+    """
+
+    write_id: WriteId
+    partitions: tuple[PartitionInfo, ...]
+    files: Mapping[PartitionName, tuple[FileEntry, ...]]
+
+
+def view_of(  # noqa: PLR0913 - each argument is a part of the view
+    client: MetastorePort,
+    table: TableInfo,
+    snapshot: Snapshot,
+    touched: Touched | None = None,
+    *,
+    staged: Staged | None = None,
+    past: Past | None = None,
+) -> TableView:
+    """Return a table, or some of its partitions, under a snapshot; directories are listed later.
+
+    A table without transactions has no write IDs, so all its files are visible. If the reader's own
+    transaction has staged files, the view contains their rows as if the files were committed.
+    `past` is the table as of an earlier version. An earlier version has no staged files.
+    """
+    touched = touched or Touched()
+    partitions = touched.partitions(client, table)
+    if past is not None:
+        if table.is_partitioned and touched.names is None:
+            past.check_vanished([p.name for p in partitions])
+        write_ids = past.then
+    elif table.kind is TransactionalKind.NONE:
+        write_ids = ValidWriteIdList(table=table.ref, high_watermark=WriteId(0))
+    else:
+        write_ids = snapshot.write_ids(table.ref)
+    if staged is not None:
+        write_ids = write_ids.with_own(staged.write_id)
+        names = {p.name for p in partitions}
+        is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
+        new = [p for p in staged.partitions if p.name in is_asked - names]
+        partitions = (*partitions, *new)
+    return TableView(
+        table=table,
+        write_ids=write_ids,
+        txns=snapshot.txns,
+        partitions=partitions,
+        is_narrow=touched.names is not None,
+        staged=staged,
+        past=past,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
+class TableView:
+    """A table under one snapshot.
+
+    Rows outside `ranges` are not wanted. `is_narrow` is True if `partitions` contains only
+    partitions that the statement can touch.
+
+    Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
+    if the files cannot be read. These members raise VersionGoneError if files of a `past` version
+    are missing.
+    """
+
+    table: TableInfo
+    write_ids: ValidWriteIdList
+    txns: ValidTxnList
+    partitions: tuple[PartitionInfo, ...]
+    ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
+    is_narrow: bool = False
+    staged: Staged | None = None
+    past: Past | None = None
+
+    @cached_property
+    def states(self) -> tuple[AcidState, ...]:
+        """The files of each partition under the snapshot."""
+        if self.past is not None:
+            listings = each_in_threads(self.listing, self.partitions)
+            return self.past.states(self.partitions, listings)
+
+        def state_of(info: PartitionInfo) -> AcidState:
+            if self.table.kind is TransactionalKind.NONE:
+                return flat_state(self.listing(info))
+            return resolve(self.listing(info), self.write_ids, self.txns, self.table.kind)
+
+        return tuple(each_in_threads(state_of, self.partitions))
+
+    def listing(self, info: PartitionInfo) -> Listing:
+        """List a partition's files, including files staged by the reader's own transaction."""
+        own = () if self.staged is None else self.staged.files.get(info.name, ())
+        if own and publishes_files(scheme_of(info.location)):
+            raise UnsupportedTableError(
+                table=self.table.ref,
+                detail="a statement reads rows that an earlier statement of its transaction wrote"
+                f" to {info.location}, but files on {scheme_of(info.location)}:// cannot be read"
+                " before they are published; run the two statements in separate transactions",
+            )
+        try:
+            listing = list_table(info.location)
+        except LocationNotFoundError:
+            if not own:
+                raise
+            listing = Listing(location=info.location, files=())  # the commit creates this partition
+        return dataclasses.replace(listing, files=(*listing.files, *own))
+
+    @cached_property
+    def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:
+        """The files of each partition, bucket by bucket; every delete file has been checked."""
+        return buckets_of(self.states, self.write_ids)
+
+    @property
+    def elsewhere(self) -> dict[PartitionName, str]:
+        """The locations of the partitions that are not at their default location."""
+        usual = self.table.default_partition_location
+        return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
+
+    @cached_property
+    def files(self) -> tuple[TargetFile, ...]:
+        """Every data file, partition by partition, bucket by bucket."""
+        entries = [
+            (partition, data, bucket.deletes_of(data))
+            for partition, buckets in enumerate(self.buckets)
+            for bucket in buckets
+            for data in bucket.inserts
+        ]
+        return tuple(
+            TargetFile(
+                number=file_number(partition, index),
+                partition=partition,
+                data=data,
+                deletes=deletes,
+            )
+            for index, (partition, data, deletes) in enumerate(entries)
+        )
+
+    @cached_property
+    def plain_files(self) -> tuple[tuple[int, PlainFile], ...]:
+        """Every file of an insert-only or flat table; see `numbered_files`."""
+        return numbered_files(self.table, self.partitions, self.states)
+
+    def of_partitions(self, partitions: Iterable[PartitionInfo]) -> Self:
+        """Return a view of the given partitions; a partition may occur more than once."""
+        return dataclasses.replace(self, partitions=tuple(partitions))
+
+    @property
+    def _names(self) -> tuple[PartitionName, ...]:
+        return tuple(p.name for p in self.partitions)
+
+    def _named(self, names: Collection[PartitionName]) -> tuple[PartitionInfo, ...]:
+        selection = frozenset(names)
+        return tuple(p for p in self.partitions if p.name in selection)
+
+
+def numbered_files(
+    table: TableInfo, partitions: Sequence[PartitionInfo], states: Sequence[AcidState]
+) -> tuple[tuple[int, PlainFile], ...]:
+    """Return every file of an insert-only or flat table with its number, partition by partition."""
+    is_flat = table.kind is TransactionalKind.NONE
+    files: list[tuple[int, PlainFile]] = []
+    for partition, (info, state) in enumerate(zip(partitions, states, strict=True)):
+        storage = info.storage or table.storage
+        check_files_readable(table.ref, storage, table.parameters, table.columns)
+        for file in plain_files(
+            state,
+            storage.format,
+            with_originals=table.reads_originals or is_flat,
+            text=text_form(table.ref, table.storage, table.parameters, info.storage),
+            columns=own_columns(table.ref, table.columns, info.name, info.columns, storage.format),
+        ):
+            files.append((file_number(partition, len(files)), file))
+    return tuple(files)

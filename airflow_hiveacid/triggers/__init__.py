@@ -1,1 +1,0 @@
-"""Airflow triggers for this provider's deferrable sensors."""

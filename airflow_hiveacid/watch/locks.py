@@ -1,0 +1,88 @@
+"""Check, without requesting a lock, whether a request for a lock would have to wait.
+
+Logs contain a lock's transaction, user and job, but never its host.
+"""
+
+from __future__ import annotations
+
+from functools import partial as bind
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import PartitionNotFoundError
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.words import age, age_text, first_few
+from airflow_hiveacid.metastore.locks import in_the_way
+from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.watch.polls import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.conflicts import LockType
+    from airflow_hiveacid.format.table import Column, TableRef
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+def free_lock(
+    client: MetastorePort, ref: TableRef, partition: str | None, lock_type: LockType
+) -> Observation:
+    """Poll the metastore's locks once; None as `partition` means a lock on the whole table.
+
+    Raises:
+        PartitionNotFoundError: `partition` does not name exactly the table's partition columns.
+        MetastoreVersionError: the metastore has no such type of lock.
+    """
+    name = PartitionName.parse(partition) if partition else None
+    table = client.get_source(ref)
+    # The partition need not exist, because the next task may create it.
+    columns = tuple(column.name for column in table.partition_columns)
+    if name is not None and name.columns != columns:
+        raise PartitionNotFoundError(table=ref, partition=partition)
+    # Request all locks, because a lock on the table's database also blocks the request.
+    blocking = in_the_way(
+        client.show_locks(),
+        ref,
+        name,
+        lock_type,
+        client.generation,
+        key_of=bind(_normal_name, table.partition_columns),
+    )
+    kind = lock_type.value
+    request = f"{ref}{f'/{partition}' if partition else ''}: a request for a {kind} lock"
+    if blocking:
+        holders = first_few([_holder(lock) for lock in blocking])
+        return Observation(summary=f"{request} would wait for: {holders}")
+    finding = {"table": str(ref), "partition": partition or "", "lock": kind}
+    return Observation(summary=f"{request} would not wait", findings=(finding,))
+
+
+def _normal_name(columns: Sequence[Column], name: PartitionName) -> PartitionName:
+    """Return a partition's name with its values as Hive reads them: `month=01` becomes `month=1`.
+
+    The metastore compares locks as text. But Hive locks the normal spelling of the name that an SQL
+    statement gives, so a lock on either spelling may be in the way of the next task. A text that is
+    not a value of its column's type stays as it is.
+    """
+    if name.columns != tuple(column.name for column in columns):
+        return name  # the lock is older than a table of this name with other partition columns
+    pairs = zip(name.values, partition_texts(columns, name), strict=True)
+    return PartitionName(
+        name.columns, tuple(text if normal is None else normal for text, normal in pairs)
+    )
+
+
+def _holder(lock: LockInfo) -> str:
+    table = ".".join(name for name in (lock.db, lock.table) if name)
+    place = f"{table}/{lock.partition}" if lock.partition else table
+    since = age_text(age(lock.acquired_s))
+    details = (
+        f"user {lock.user}" if lock.user else "",
+        f"job {job_key_in(lock.agent_info)}" if lock.agent_info else "",
+        f"{lock.state.value} {since} ago" if since else lock.state.value,
+    )
+    return (
+        f"{lock.lock_type.value} on {place} by transaction {lock.txn_id}"
+        f" ({', '.join(filter(None, details))})"
+    )

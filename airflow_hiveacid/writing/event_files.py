@@ -1,0 +1,420 @@
+"""The writers of events: one staged file per (partition, directory, bucket).
+
+`write_events` takes batches of events in `EVENT_ORDER`, on an executor or in this process. It
+writes staged files and yields one row per file. A file's path contains the attempt, so a second
+copy of a task does no harm. The driver publishes only the files that tasks reported to it. For a
+few thousand events, a shuffle and the start of Python tasks cost more than the write itself, so
+`write_here` sorts and writes them in this process.
+
+Memory holds a few batches and one stripe of an old file, even if files and groups are large.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import posixpath
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MergeCardinalityError
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.filesystem import make_directory
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.values.timestamps import with_pairs
+from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
+from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.twin_rows import row_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column as TableColumn
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+WRITTEN_SCHEMA: Final = (
+    "partition string, directory string, bucket int, attempt string, rows long, updated long,"
+    " size_bytes long"
+)
+"""One row per staged file; `updated` counts new rows that replace an old row."""
+
+
+_ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("directory", pa.string()),
+        ("bucket", pa.int32()),
+        ("attempt", pa.string()),
+        ("rows", pa.int64()),
+        ("updated", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+
+
+class Written(NamedTuple):
+    """One row of `WRITTEN_SCHEMA`."""
+
+    partition: str
+    directory: str
+    bucket: int
+    attempt: str
+    rows: int
+    updated: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, row: object) -> Self:
+        """Convert a row from Spark."""
+        return cls(*(getattr(row, name) for name in cls._fields))
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the row as an Arrow batch."""
+        return pa.RecordBatch.from_pylist([self._asdict()], schema=_ARROW_SCHEMA)
+
+    @classmethod
+    def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:
+        """Convert the batches that a writer yields."""
+        return [cls(**row) for batch in batches for row in batch.to_pylist()]
+
+
+# The default dfs.namenode.fs-limits.max-component-length of HDFS, and the limit of Linux.
+_LONGEST_NAME_BYTES: Final = 255
+_BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
+# The keys are Hive's names. GZIP replaces every codec that is not listed, because every reader
+# supports GZIP.
+_IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
+
+
+MOST_EVENTS: Final = 50_000
+MOST_BYTES: Final = 16 << 20
+"""The limits for writes in the driver: a few tenths of a second of work, in little memory.
+"""
+
+_BATCH_ROWS: Final = 16_384
+# Old values of updated rows are fetched for a whole batch, even if the rows are wide.
+_FETCHING_ROWS: Final = 1_000
+
+
+def writer_options(
+    table: TableInfo, generation: MetastoreGeneration, *, is_base: bool
+) -> WriterOptions:
+    """Return the layout of files: large stripes in bases, small stripes in deltas, as in Hive.
+
+    The table chooses the compression. The default is a codec that every reader of the metastore's
+    generation supports. For example, ORC 1.5 in Hive 3.1 does not support ZSTD.
+    """
+    default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
+    compression = table.parameters.get("orc.compress", "").lower() or default
+    if table.storage.format is FileFormat.PARQUET:
+        codec = table.parameters.get("parquet.compression", "").lower()
+        compression = _IN_PARQUET.get(codec, "zlib")
+    return WriterOptions(
+        compression=compression,
+        stripe_size_bytes=(64 if is_base else 16) << 20,
+        compression_block_bytes=(256 if is_base else 64) << 10,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """The plan by which an executor writes events, as plain values.
+
+    `token` is the name of the staging directories. `locations` contains the locations of partitions
+    outside of their default root below the table. `insert_directory` is a delta, or a base for an
+    overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps the
+    `_file` values of updates to the files that contain the old rows.
+    """
+
+    table: TableInfo
+    write_id: WriteId
+    statement_id: StatementId
+    token: str
+    insert_directory: DeltaName | BaseName
+    delete_directory: DeltaName
+    options: WriterOptions
+    given: tuple[frozenset[str], ...]
+    locations: Mapping[PartitionName, str] = field(default_factory=dict)
+    old_files: Mapping[int, AcidFile] = field(default_factory=dict)
+
+    def partition(self, key: str) -> PartitionName:
+        """Return the partition for a `_partition` value."""
+        name = self.table.partition_name(json.loads(key))
+        is_bounded = scheme_of(self.table.location) in _BOUNDED_NAMES
+        check_storable(name, most_bytes=_LONGEST_NAME_BYTES if is_bounded else None)
+        return name
+
+    def staging(self, partition: PartitionName) -> Staging:
+        """Return the staging area of a partition's files."""
+        location = self.locations.get(partition)
+        return Staging.of(
+            self.table, location or self.table.default_partition_location(partition), self.token
+        )
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """The table's data columns."""
+        return self.table.columns
+
+
+def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Iterator[pa.RecordBatch]:
+    """Write events in `EVENT_ORDER`, as one task; yield one row of `WRITTEN_SCHEMA` per file."""
+    attempt = uuid.uuid4().hex
+    is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
+    group: _Group | _PlainGroup | None = None
+    try:
+        for batch in batches:
+            for part in _runs(batch):
+                key = _key_of(part)
+                if group is None or group.key != key:
+                    if group is not None:
+                        yield group.close()
+                    group = (_PlainGroup if is_plain else _Group)(plan, key, attempt)
+                group.write(part)
+        if group is not None:
+            yield group.close()
+    except BaseException:
+        if group is not None:
+            group.abort()
+        raise
+
+
+def are_few(events: int, size_bytes: int) -> bool:
+    """Return True if this many events, with this approximate size, can be written in the driver."""
+    return events <= MOST_EVENTS and size_bytes <= MOST_BYTES
+
+
+def write_here(plan: WritePlan, batches: Sequence[pa.RecordBatch]) -> list[Written]:
+    """Write unordered events in this process; return one record per file."""
+    if not batches:
+        return []
+    (events,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    order = pc.sort_indices(events, [(name, "ascending", "at_start") for name in EVENT_ORDER])
+    step = _FETCHING_ROWS if plan.old_files else _BATCH_ROWS
+    ordered = (events.take(order[start : start + step]) for start in range(0, len(order), step))
+    return Written.all_of(write_events(ordered, plan=plan))
+
+
+def staged_files(plan: WritePlan, written: Iterable[Written]) -> tuple[StagedFile, ...]:
+    """Return the files that the writers report, for publication."""
+    return tuple(
+        StagedFile(
+            partition=plan.partition(file.partition),
+            directory=file.directory,
+            bucket=BucketId(file.bucket),
+            attempt=file.attempt,
+            rows=file.rows,
+            updated=file.updated,
+            size_bytes=file.size_bytes,
+            kind=plan.table.kind,
+        )
+        for file in written
+    )
+
+
+def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
+    partition, kind, bucket = (batch.column(name)[0].as_py() for name in GROUP)
+    return partition, kind, bucket
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if not batch.num_rows:
+        return
+    changed = np.zeros(batch.num_rows - 1, dtype=bool)
+    for name in GROUP:
+        column = batch.column(name)
+        changed |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    cuts = [0, *(np.flatnonzero(changed) + 1).tolist(), batch.num_rows]
+    for start, end in itertools.pairwise(cuts):
+        yield batch.slice(start, end - start)
+
+
+class _Group:
+    """A staged ACID file being written. Mutable: it counts rows and stores the last row ID."""
+
+    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
+        self.key = key
+        self._plan = plan
+        partition, kind, bucket = key
+        self._is_delete = kind == DELETE_KIND
+        self._bucket = BucketId(bucket)
+        self._directory = str(plan.delete_directory if self._is_delete else plan.insert_directory)
+        self._partition = partition
+        self._attempt = attempt
+        name = plan.partition(partition)
+        fs, path = open_location(
+            plan.staging(name).attempt_path(self._directory, bucket_file(self._bucket), attempt)
+        )
+        make_directory(fs, posixpath.dirname(path))
+        self._writer = AcidFileWriter(
+            fs,
+            path,
+            plan.columns,
+            plan.options,
+            is_delete=self._is_delete,
+            table=plan.table.ref,
+        )
+        # Use one list for the whole file, because the cursor of `OldRows` restarts if the list
+        # changes.
+        self._fetched = tuple(
+            c.name for c in plan.columns if any(c.name not in g for g in plan.given)
+        )
+        self._old_rows = OldRows(plan.old_files, plan.columns, self._fetched)
+        self._rows = 0
+        self._updated = 0
+        self._last: Key | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._is_delete:
+            self._refuse_doubles(batch)
+            events = delete_events(
+                batch.select(list(IDENTITY_COLUMNS)), self._plan.write_id, self._plan.columns
+            )
+        else:
+            updates = batch.filter(pc.is_valid(batch.column("rowId")))
+            self._updated += updates.num_rows
+            if updates.num_rows:
+                self._refuse_doubles(updates)
+            events = insert_events(
+                self._whole_rows(batch),
+                self._plan.write_id,
+                encode(self._bucket, self._plan.statement_id),
+                RowId(self._rows),
+            )
+        self._writer.write(events)
+        self._rows += batch.num_rows
+
+    def close(self) -> pa.RecordBatch:
+        written = self._writer.close()
+        return Written(
+            partition=self._partition,
+            directory=self._directory,
+            bucket=int(self._bucket),
+            attempt=self._attempt,
+            rows=self._rows,
+            updated=self._updated,
+            size_bytes=written.size_bytes,
+        ).batch()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+    def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
+        """Raise an error if two events change one old row, because two source rows match it."""
+        keys = Keys.of(batch)
+        again = keys.repeats()
+        again[0] = keys.at(0) == self._last
+        if again.any():
+            raise MergeCardinalityError(
+                table=self._plan.table.ref,
+                count=int(again.sum()),
+                example=row_text(keys.at(int(np.argmax(again)))),
+            )
+        self._last = keys.at(-1)
+
+    def _whole_rows(self, batch: pa.RecordBatch) -> pa.StructArray:
+        """Return the new rows; columns that were not set are fetched from the old rows."""
+        new = batch.column("row")
+        if not self._fetched:
+            return new
+        # Old rows have timestamps as pairs of seconds and nanoseconds. Convert new rows to this
+        # form, too, because all rows of a file must have the same form.
+        new = with_pairs(new)
+        clause = batch.column("_clause").to_numpy(zero_copy_only=False)
+        is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
+        old_masks: dict[str, np.ndarray] = {}
+        for column in self._plan.columns:
+            is_given = np.array([column.name in names for names in self._plan.given], dtype=bool)
+            old = is_update & ~np.take(is_given, np.where(is_update, clause, 0).astype(int))
+            if old.any():
+                old_masks[column.name] = old
+        if not old_masks:
+            return new
+        needs_old = np.logical_or.reduce(list(old_masks.values()))
+        return self._merged(batch, new, old_masks, needs_old)
+
+    def _merged(
+        self,
+        batch: pa.RecordBatch,
+        new: pa.StructArray,
+        kept: Mapping[str, np.ndarray],
+        needs_old: np.ndarray,
+    ) -> pa.StructArray:
+        fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
+        index = np.cumsum(needs_old) - 1 + batch.num_rows
+        # Flatten once, because extracting one field costs as much as extracting all fields.
+        new_values = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
+        fields = []
+        for column in self._plan.columns:
+            values = new_values.get(column.name)
+            if values is None:
+                # No clause sets this column, so every row here takes its value from an old row.
+                fields.append(fetched[column.name])
+            elif column.name in kept:
+                pick = np.where(kept[column.name], index, np.arange(batch.num_rows))
+                old = fetched[column.name]
+                both = pa.concat_arrays([values.cast(old.type), old])
+                fields.append(both.take(pa.array(pick)))
+            else:
+                fields.append(values)
+        return pa.StructArray.from_arrays(fields, names=[c.name for c in self._plan.columns])
+
+
+class _PlainGroup:
+    """A staged file of an insert-only table: plain rows in the table's format."""
+
+    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
+        self.key = key
+        self._plan, self._attempt, self._rows = plan, attempt, 0
+        partition, _, bucket = key
+        table = plan.table
+        staging = plan.staging(plan.partition(partition))
+        name = data_file(BucketId(bucket), table.kind)
+        fs, path = open_location(staging.attempt_path(str(plan.insert_directory), name, attempt))
+        self._writer = rows_writer(
+            table.storage.format,
+            fs,
+            path,
+            plan.columns,
+            plan.options,
+            table.ref,
+            text=text_form(table.ref, table.storage, table.parameters),
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write(batch.column("row"))
+        self._rows += batch.num_rows
+
+    def close(self) -> pa.RecordBatch:
+        partition, _, bucket = self.key
+        return Written(
+            partition=partition,
+            directory=str(self._plan.insert_directory),
+            bucket=bucket,
+            attempt=self._attempt,
+            rows=self._rows,
+            updated=0,
+            size_bytes=self._writer.close().size_bytes,
+        ).batch()
+
+    def abort(self) -> None:
+        self._writer.abort()

@@ -1,0 +1,119 @@
+"""A job that writes tables, and checks of its tables before a transaction begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.plan.statements.dml import (
+    check_changeable,
+    check_insertable,
+    check_readable,
+    tables_of,
+)
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.staging import check_publishable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from airflow_hiveacid.format.codec import JsonValue
+    from airflow_hiveacid.jobs.results import JobStatus
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+
+_S = TypeVar("_S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingJob:
+    """A job that writes tables: the spec, a metastore connection, the job's terms."""
+
+    spec: JobSpec
+    client: MetastorePort
+    terms: JobTerms
+
+    def cancellable(self) -> AbstractContextManager[Callable[[], None]]:
+        """Run a block whose work the yielded function cancels, from another thread."""
+        return nullcontext(lambda: None)
+
+    def result(
+        self, status: JobStatus, table: object, details: Mapping[str, JsonValue] | None = None
+    ) -> JobResult:
+        """Return a result of this job without changes of its own."""
+        return JobResult(
+            kind=self.spec.kind,
+            job_key=self.spec.job_key,
+            status=status,
+            table=str(table),
+            details=details or {},
+        )
+
+    def job_of(self, kind: type[_S]) -> _S:
+        """Return the spec of this job; the job must be of the given kind.
+
+        Raises:
+            ConfigurationError: the job is of a different kind.
+        """
+        if not isinstance(self.spec.job, kind):
+            raise ConfigurationError(f"this application does not run {self.spec.kind} jobs")
+        return self.spec.job
+
+    def policy_of(self, table: TableInfo) -> ConflictPolicy:
+        """Return a table's conflict policy, of the job's argument, the table, or the connection."""
+        return chosen_policy(
+            self.spec.conflict_policy,
+            table.parameters,
+            self.spec.default_conflict_policy,
+            table=table.ref,
+        )
+
+    def changeable_table(self, name: str, operation: str) -> TableInfo:
+        """Return the table if its rows can be changed and its location is writable.
+
+        Raises:
+            InputError: the table is missing, of the wrong kind, or on a store without renames.
+            LocationPermissionError: the table's location cannot be written to.
+        """
+        table = self.client.get_table(TableRef.parse(name))
+        check_changeable(table, operation)
+        return _writable(table)
+
+    def insertable_table(self, name: str) -> TableInfo:
+        """Return the table if rows can be added to it and its location is writable."""
+        table = self.client.get_table(TableRef.parse(name))
+        check_insertable(table)
+        check_files_writable(table)
+        return _writable(table)
+
+    def with_constraints(self, table: TableInfo) -> TableInfo:
+        """Return the table with its constraints, for a statement that writes rows."""
+        return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
+
+    def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
+        """Return a dict from view name to ACID table, for the tables that a source reads."""
+        return self.tables(tables_of(source))
+
+    def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
+        """Return a dict from view name to ACID table, for tables read in addition to the target."""
+        tables = {}
+        for view, name in names.items():
+            tables[view] = self.client.get_source(TableRef.parse(name))
+            check_readable(tables[view])
+        return tables
+
+
+def _writable(table: TableInfo) -> TableInfo:
+    check_publishable(table.ref, table.location)
+    check_writable(table.location)
+    return table

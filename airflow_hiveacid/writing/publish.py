@@ -1,0 +1,317 @@
+"""Publication of staged files as directories, while the transaction can still be aborted.
+
+The order of steps matters (docs/decisions/publishing.md). Executors write every file to staging,
+where no reader looks. Then the driver registers the partitions with the metastore. Only after that,
+the driver renames directories into place, with one rename each. On a store without renames, files
+appear in place one at a time (docs/decisions/s3.md). Until the transaction commits, readers ignore
+files with its write ID.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import (
+    ACID_VERSION_FILE,
+    METADATA_FILE,
+    DeltaName,
+    data_file,
+    parse_directory_name,
+)
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.results import RowCounts
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_directory,
+    exists,
+    rename_directory,
+)
+from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import AcceptedFile
+from airflow_hiveacid.storage.stores.threads import side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.ids import StatementId, TxnId
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
+    from airflow_hiveacid.storage.stores.staging import Staging
+
+log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """One file that a task has written and the driver has accepted.
+
+    `kind` is the kind of table that normally contains such files. Files of plain rows always have
+    the kind INSERT_ONLY, even if LOAD DATA adds them to a full-ACID table.
+    """
+
+    partition: PartitionName
+    directory: str
+    bucket: BucketId
+    attempt: str
+    rows: int
+    updated: int
+    size_bytes: int
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
+
+    @property
+    def is_delete(self) -> bool:
+        """True if the rows of the file are delete events."""
+        return is_delete_directory(self.directory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedDirectory:
+    """A directory that is to be published, with the staging area that contains it."""
+
+    partition: PartitionName
+    directory: str
+    staging: Staging
+    files: tuple[StagedFile, ...]
+    is_compacted: bool = False
+
+    @property
+    def accepted(self) -> tuple[AcceptedFile, ...]:
+        """The directory's data files, under their final names."""
+        return tuple(
+            AcceptedFile(
+                name=data_file(file.bucket, file.kind),
+                attempt=file.attempt,
+                size_bytes=file.size_bytes,
+            )
+            for file in self.files
+        )
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The names of the directory's marker files."""
+        is_acid = any(file.kind is TransactionalKind.FULL_ACID for file in self.files)
+        names = ((ACID_VERSION_FILE, is_acid), (METADATA_FILE, self.is_compacted))
+        return tuple(name for name, is_wanted in names if is_wanted)
+
+    @property
+    def final_path(self) -> str:
+        """The directory's URI after publication."""
+        return self.staging.final_path(self.directory)
+
+
+def is_delete_directory(text: str) -> bool:
+    """Return True if a directory's name is the name of a delete delta."""
+    name = parse_directory_name(text)
+    return isinstance(name, DeltaName) and name.is_delete
+
+
+def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
+    """Return the numbers of inserted, updated and deleted rows of staged directories.
+
+    An update writes a delete event and a new row. An update is counted only under `updated`.
+    """
+    files = [file for directory in directories for file in directory.files]
+    updated = sum(file.updated for file in files)
+    return RowCounts(
+        inserted=sum(file.rows for file in files if not file.is_delete) - updated,
+        updated=updated,
+        deleted=sum(file.rows for file in files if file.is_delete) - updated,
+    )
+
+
+def assemble(
+    files: Iterable[StagedFile],
+    staging_of: dict[PartitionName, Staging],
+    *,
+    is_compacted: bool = False,
+) -> tuple[StagedDirectory, ...]:
+    """Move the accepted files into their directories and add the marker files."""
+    groups: dict[tuple[PartitionName, str], list[StagedFile]] = {}
+    for file in files:
+        groups.setdefault((file.partition, file.directory), []).append(file)
+    directories = [
+        StagedDirectory(
+            partition=partition,
+            directory=directory,
+            staging=staging_of[partition],
+            files=tuple(members),
+            is_compacted=is_compacted,
+        )
+        for (partition, directory), members in sorted(
+            groups.items(), key=lambda g: (str(g[0][0]), g[0][1])
+        )
+    ]
+    steps = [step for directory in directories for step in _steps(directory)]
+    side_by_side(lambda step: step(), steps)
+    return tuple(directories)
+
+
+def _steps(directory: StagedDirectory) -> Iterator[Callable[[], object]]:
+    """Yield the steps that assemble a directory; on a slow store, they should run in parallel."""
+    staging, name = directory.staging, directory.directory
+    for file in directory.files:
+        yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
+    if ACID_VERSION_FILE in directory.markers:
+        yield partial(staging.add_version_file, name)
+    if METADATA_FILE in directory.markers:
+        yield partial(staging.add_metadata_file, name)
+
+
+def empty_file(
+    table: TableInfo,
+    partition: PartitionName,
+    directory: str,
+    staging: Staging,
+    options: WriterOptions,
+) -> StagedFile:
+    """Stage a file without rows, because some engines ignore a directory without files."""
+    bucket, attempt = BucketId(0), uuid.uuid4().hex
+    name = data_file(bucket, table.kind)
+    fs, path = open_location(staging.attempt_path(directory, name, attempt))
+    is_delete = is_delete_directory(directory)
+    written: WrittenFile | WrittenRows
+    if table.kind is TransactionalKind.INSERT_ONLY:
+        with rows_writer(table.storage.format, fs, path, table.columns, options) as rows:
+            written = rows.close()
+    else:
+        with AcidFileWriter(fs, path, table.columns, options, is_delete=is_delete) as writer:
+            written = writer.close()
+    return StagedFile(
+        partition=partition,
+        directory=directory,
+        bucket=bucket,
+        attempt=attempt,
+        rows=0,
+        updated=0,
+        size_bytes=written.size_bytes,
+        kind=table.kind,
+    )
+
+
+def check_free(directories: Sequence[StagedDirectory]) -> None:
+    """Check that no directory exists under one of the final names.
+
+    Raises:
+        DirectoryExistsError: a directory exists.
+    """
+
+    def look(directory: StagedDirectory) -> None:
+        if exists(*open_location(directory.final_path)):
+            raise DirectoryExistsError(path=directory.final_path)
+
+    side_by_side(look, directories)
+
+
+def misplaced(
+    directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
+) -> StagedDirectory | None:
+    """Return a directory that would be published outside its partition, or None."""
+    locations = {info.name: open_location(info.location)[1] for info in partitions}
+    return next(
+        (
+            d
+            for d in directories
+            if locations.get(d.partition) != open_location(d.staging.location)[1]
+        ),
+        None,
+    )
+
+
+class Publication:
+    """The directories that a transaction has published; an undo removes only these.
+
+    Mutable: it remembers the directories. The store decides how a directory is published
+    (`Staging.publish`).
+    """
+
+    def __init__(self) -> None:
+        self._tried: list[StagedDirectory] = []
+
+    def publish(self, directories: Sequence[StagedDirectory]) -> None:
+        """Rename every directory into place, or publish its files on a store without renames.
+
+        Raises:
+            DirectoryExistsError: a directory already exists; it was not changed.
+            StorageError: a rename failed; other directories may be in place.
+        """
+        side_by_side(self._publish_one, directories)
+        log.info("published directories=%d", len(directories))
+
+    def take_back(self, *, into_staging: bool = False) -> None:
+        """Remove what this transaction has published, or move it back into staging.
+
+        Call this method only if the transaction is aborted.
+        """
+        side_by_side(_put_back_one if into_staging else _take_back_one, self._tried)
+
+    def _publish_one(self, directory: StagedDirectory) -> None:
+        self._tried.append(directory)
+        staging = directory.staging
+        if not staging.renames:
+            # Each file has a mark that identifies its writer. So only our files are removed from
+            # this directory.
+            staging.publish_files(directory.directory, directory.accepted, directory.markers)
+            return
+        try:
+            staging.publish([directory.directory])
+        except DirectoryExistsError:
+            self._tried.remove(directory)
+            raise
+
+
+def _take_back_one(directory: StagedDirectory) -> None:
+    staging = directory.staging
+    if not staging.renames:
+        log.info("taking back %s", directory.final_path)
+        staging.take_back_files(directory.directory, directory.accepted, directory.markers)
+        return
+    # A rename may have succeeded even if it reported a failure. If the staged directory no longer
+    # exists, the rename succeeded. Only this process moves the staged directory.
+    if exists(*open_location(staging.path_for(directory.directory))):
+        return
+    log.info("taking back %s", directory.final_path)
+    delete_directory(*open_location(directory.final_path))
+
+
+def _put_back_one(directory: StagedDirectory) -> None:
+    fs, staged = open_location(directory.staging.path_for(directory.directory))
+    if exists(fs, staged):
+        return
+    log.info("putting back %s", directory.final_path)
+    try:
+        rename_directory(fs, open_location(directory.final_path)[1], staged)
+    except StorageError as error:
+        log.warning("cannot move a directory back to staging: %s", error)
+        _take_back_one(directory)
+
+
+def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None = None) -> str:
+    """Return the name of an attempt's staging directories for one of its statements."""
+    token = f"{txn_id}-{attempt}"
+    return f"{token}.{statement_id}" if statement_id else token
+
+
+def all_staged(first: str) -> tuple[str, ...]:
+    """Return the existing staging directories of an attempt's statements, in one root.
+
+    `first` is the directory of the attempt's first statement; it need not exist.
+    """
+    home, _, name = first.rpartition("/")
+    tokens = list_directories(*open_location(home))
+    return tuple(f"{home}/{n}" for n in tokens if n == name or n.startswith(f"{name}."))
+
+
+def discard(stagings: Iterable[Staging]) -> None:
+    """Remove everything in these staging areas; the call can be repeated."""
+    for staging in {s.top: s for s in stagings}.values():
+        staging.discard()

@@ -1,0 +1,205 @@
+"""One run of a job that writes, and its restarts when another transaction overtakes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ContractVersionError,
+    EarlierRunUnknownError,
+    OvertakenError,
+)
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.reading.access import is_still_all, reading
+from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.writing.write import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from airflow_hiveacid.format.codec import JsonValue
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.writing.job import WritingJob
+    from airflow_hiveacid.writing.second_try import StagedWork
+    from airflow_hiveacid.writing.write import Write
+
+log = logging.getLogger("hiveacid")
+
+# Each restart means that another transaction has committed. So at least one job makes progress.
+# After this many restarts the job fails, so that the user notices.
+_MOST_BEGINNINGS: Final = 5
+
+
+@dataclass(slots=True)
+class RestartState:
+    """The part of a job's state that a restart keeps, such as the rank among the job's copies.
+
+    Mutable. `staged` contains the job's staged and uncommitted files. `not_kept` is the reason why
+    staged files cannot be used again, or None. `lost` is the reason for the last restart.
+    `handover` contains the transactions that a restart replaces, and the job's rank.
+    """
+
+    not_kept: str | None = "it belongs to a program"
+    staged: StagedWork | None = None
+    lost: str | None = None
+    handover: Handover | None = None
+
+    def details(self, why_in_full: str | None) -> dict[str, JsonValue]:
+        """Return the result's details about restarts; empty if the job did not restart.
+
+        `why_in_full` is the reason why the statements ran again, or None.
+        """
+        if self.lost is None:
+            return {}
+        how = {"how": "metadata"} if why_in_full is None else {"how": "in full", "why": why_in_full}
+        return {**how, "lost": self.lost}
+
+
+def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartState) -> JobResult:
+    """Call `run`; if another transaction overtakes the job, repeat the call, at most four times.
+
+    If the job's own transaction was aborted, the job fails, even if the only reason was missed
+    heartbeats. The job cannot distinguish a time-out from an abort that a person has requested
+    (docs/decisions/restarts.md).
+    """
+    try:
+        for beginning in itertools.count(1):
+            try:
+                return run()
+            except OvertakenError as error:
+                if beginning == _MOST_BEGINNINGS:
+                    raise
+                restart_state.lost = str(error)
+                log.warning("restarting after %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
+        raise AssertionError(_MOST_BEGINNINGS)  # unreachable: the last call has raised
+    finally:
+        if restart_state.handover is not None:
+            restart_state.handover.close()
+
+
+@contextmanager
+def begun(
+    job: WritingJob,
+    accesses: Iterable[TableAccess],
+    sources: Iterable[TableInfo],
+    restart_state: RestartState,
+) -> Iterator[Write]:
+    """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
+
+    The block's work is cancelled when the transaction is lost.
+    """
+    restart_state.handover = restart_state.handover or Handover(job.client)
+    order = _order(job, accesses, sources, restart_state)
+    with job.cancellable() as cancel:
+        order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
+        write: Write | None = None
+        try:
+            with writing(job.client, order) as write:
+                yield write
+        except CommitStateUnknownError:
+            restart_state.staged = None  # the staged files may have been published
+            raise
+        except BaseException as error:
+            if write is not None and order.keeps_staged:
+                _keep_or_discard(write, restart_state, error)
+            elif restart_state.staged is not None:
+                # These files were staged before a restart, and this write did not begin.
+                restart_state.staged.write.discard()
+                restart_state.staged = None
+            raise
+
+
+def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
+    """Keep the files that this or an earlier write has staged, if a restart may use them.
+
+    Only an overtaken job restarts.
+    """
+    staged = restart_state.staged
+    if staged is None or staged.write is not write:
+        write.discard()
+    if staged is not None and not isinstance(error, OvertakenError):
+        staged.write.discard()
+        restart_state.staged = None
+
+
+def _order(
+    job: WritingJob,
+    accesses: Iterable[TableAccess],
+    sources: Iterable[TableInfo],
+    restart_state: RestartState,
+) -> WriteOrder:
+    spec = job.spec
+    read = {table.ref: table for table in sources}
+    return WriteOrder(
+        run=Run(generation=spec.generation, statement=spec.statement, on_rerun=spec.on_rerun),
+        terms=job.terms,
+        accesses=tuple(
+            dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
+        ),
+        reads=tuple(reading(job.client, table) for table in read.values()),
+        ledger_retention_s=spec.ledger_retention_s,
+        handover=restart_state.handover,
+        keeps_staged=restart_state.not_kept is None,
+    )
+
+
+def check_sources(job: WritingJob, write: Write) -> None:
+    """Check that the source tables still have the partitions that were locked.
+
+    Raises:
+        OvertakenError: the partitions of a source table have changed, so the job must restart.
+    """
+    for access in write.reads:
+        if not is_still_all(job.client, access):
+            raise OvertakenError(
+                table=access.ref,
+                txn_id=write.txn.txn_id,
+                why="the job reads this table, and its partitions changed",
+            )
+
+
+def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
+    """Abandon the transaction of a job that is already done, and return the earlier run's result.
+
+    Raises:
+        EarlierRunUnknownError: the ledger's entry has no readable result.
+    """
+    result = _result_of(write, earlier)
+    log.warning(
+        "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
+        " the task)%s",
+        job.spec.on_rerun.value,
+        job.spec.job_key,
+        earlier.txn_id,
+        earlier.when,
+        earlier.attempt.try_number,
+        earlier.generation + 1,
+        "" if job.spec.on_rerun is OnRerun.SKIP else "; clear the task to apply it again",
+    )
+    write.txn.abandon()
+    return dataclasses.replace(result, status=JobStatus.ALREADY_DONE)
+
+
+def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
+    try:
+        return JobResult.parse(earlier.result)
+    except ContractVersionError as error:
+        raise EarlierRunUnknownError(
+            table=next(iter(write.tables)),
+            job_key=earlier.job_key,
+            txn_id=earlier.txn_id,
+            when=earlier.when,
+            why="the result in its ledger entry cannot be read"
+            f" ({error.detail or f'version {error.found!r}'})",
+        ) from error

@@ -1,0 +1,469 @@
+"""A write's changes to one table: the files, the ledger entry, and how to undo both.
+
+A transaction may write one table in several statements. Each stages its own directories under its
+own statement ID; a later statement reads them there (`staged`). All are published together. `write`
+decides the order of these steps for several tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
+from airflow_hiveacid.format.policies import write_kind_of
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.rivals import committed_since, first_rival
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.metastore.partitions import check_table
+from airflow_hiveacid.plan.history import below
+from airflow_hiveacid.plan.reruns import earlier_run
+from airflow_hiveacid.reading.table_view import Staged
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.writing.abandoned import remove_abandoned
+from airflow_hiveacid.writing.overtaking import found_in, hiding_directory, is_overtaken
+from airflow_hiveacid.writing.publish import (
+    Publication,
+    StagedDirectory,
+    check_free,
+    discard,
+    misplaced,
+    row_counts,
+    token_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from airflow_hiveacid.format.ids import StatementId
+    from airflow_hiveacid.format.rivals import ForeignWrite
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+    from airflow_hiveacid.plan.reruns import Run
+
+_CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
+
+
+class TableWrite:
+    """The part of a write that changes one table. Mutable: it stores where its files are."""
+
+    def __init__(
+        self,
+        client: MetastorePort,
+        txn: MetastoreTransaction,
+        order: WriteOrder,
+        access: TableAccess,
+    ) -> None:
+        self.table: TableInfo = access.table
+        self._client, self._txn, self._order, self._access = client, txn, order, access
+        self._ledger = Ledger.of(access.table)
+        self._publication = Publication()
+        self._directories: tuple[StagedDirectory, ...] = ()
+        self._operations: dict[PartitionName, set[DataOperation]] = {}
+        self._homes = {access.table.location}
+        self._tokens: set[str] = set()
+        self._entry: LedgerEntry | None = None
+        self._earlier: tuple[LedgerEntry, ...] = ()
+
+    @property
+    def write_id(self) -> WriteId:
+        """The table's write ID in this transaction."""
+        return self._txn.write_ids[self.table.ref]
+
+    @property
+    def directories(self) -> tuple[StagedDirectory, ...]:
+        """The directories that have been staged and will be published."""
+        return self._directories
+
+    @property
+    def staged(self) -> Staged | None:
+        """The staged directories in the form in which a later statement reads them, or None."""
+        if not self._directories:
+            return None
+        locations = {d.partition: d.staging.location for d in self._directories}
+        return Staged(
+            write_id=self.write_id,
+            partitions=tuple(PartitionInfo(name=n, location=p) for n, p in locations.items()),
+            files={name: tuple(_files(self._directories, name)) for name in locations},
+        )
+
+    def token(self, statement_id: StatementId) -> str:
+        """Return the name of one statement's staging directories; `discard` removes them."""
+        token = token_of(self._txn.txn_id, self._order.terms.attempt, statement_id)
+        self._tokens.add(token)
+        return token
+
+    def check_table(self) -> None:
+        """Check that the table has not changed since the statements were checked."""
+        check_table(self._client, self.table)
+
+    # ---- earlier runs ----------------------------------------------------------------------------
+
+    def earlier_run(self) -> LedgerEntry | None:
+        """Return the earlier run in this table's ledger that makes this run unnecessary, if any."""
+        run, ref = self._order.run, self.table.ref
+        self._earlier = self._entries()
+        commits = self._committed(self._txn.snapshot)
+        if any(entry.doubt for entry in commits):
+            # Another copy of this job may have committed after the snapshot, before the ledger was
+            # read.
+            commits = self._committed(self._txn.newest(ref))
+        return earlier_run(run, commits, self.table, self._txn.txn_id)
+
+    def _entries(self) -> tuple[LedgerEntry, ...]:
+        """Return this job's entries, the confirmed ones last."""
+        entries = self._ledger.entries(self._order.job_key)
+        return tuple(sorted(entries, key=lambda e: e.is_confirmed))
+
+    def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
+        return committed(self._earlier, snapshot.write_ids(self.table.ref), snapshot.txns)
+
+    def is_certain(self, entry: LedgerEntry) -> bool:
+        """Return True if an entry of this table's ledger is certain (`Ledger.is_certain`)."""
+        return self._ledger.is_certain(entry)
+
+    def confirm_earlier(self, entry: LedgerEntry) -> None:
+        """Confirm an entry if its writer was killed before the writer could confirm it."""
+        if not entry.is_confirmed:
+            self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
+
+    def remove_abandoned(self) -> None:
+        """Remove files and entries of this job's aborted attempts; `earlier_run` has found them."""
+        dead = abandoned(self._earlier, self.table.ref, self._txn.snapshot)
+        remove_abandoned(self._ledger, self._client, self.table, dead)
+
+    # ---- transactions that committed first -------------------------------------------------------
+
+    def named(self, winner: Winner) -> Winner:
+        """Return the winner with its job, if this table's ledger has recorded the job."""
+        entry = self._ledger.entry_of(txn_id=winner.txn_id, write_id=winner.write_id)
+        if entry is None:
+            return winner
+        return dataclasses.replace(
+            winner, txn_id=entry.txn_id, job_key=entry.job_key, attempt=str(entry.attempt)
+        )
+
+    def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
+        """Check that no transaction committed a conflicting change since this job began.
+
+        The conflict policy defines which changes conflict. The metastore does its own conflict
+        check at the commit. This earlier check also finds changes that the metastore has not
+        recorded, and changes that were committed before a restart.
+
+        Raises:
+            WriteConflictError: another transaction has committed a conflicting change.
+        """
+        ref = self.table.ref
+        began = self._txn.began.get(ref)
+        if began is None:
+            return
+        snapshot_ids = self._txn.snapshot.write_ids(ref)
+        newest_ids = self._txn.newest(ref).write_ids(ref)
+        if not self._has_news(newest_ids):
+            return
+
+        def rival_among(partition: PartitionInfo, names: Sequence[str]) -> ForeignWrite | None:
+            operations = self._operations.get(partition.name) or self._access.operations
+            return first_rival(
+                committed_since(names, began, snapshot_ids, newest_ids),
+                self._access.policy,
+                self._client.generation,
+                write_kind_of(operations),
+            )
+
+        conflict = found_in(partitions, rival_among)
+        if conflict is not None:
+            root, rival = conflict
+            raise WriteConflictError(
+                txn_id=self._txn.txn_id,
+                reason=f"{root.location.rstrip('/')}/{rival.directory} was committed while this"
+                f" job was running, and the policy {self._access.policy.value} allows only the"
+                " first of the two commits",
+                winner=Winner(
+                    write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
+                ),
+            )
+
+    def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
+        """Check that no later commit hides this write.
+
+        Raises:
+            OvertakenError: a directory with a higher write ID hides this write, so the job must
+                restart.
+        """
+        path = hiding_directory(
+            partitions,
+            self._txn.newest(self.table.ref).write_ids(self.table.ref),
+            self.write_id,
+            replaces=DataOperation.OVERWRITE in self._access.operations,
+        )
+        if path is not None:
+            raise self.overtaken(f"{path} would hide the rows of this write")
+
+    def look_ahead(self) -> None:
+        """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
+
+        Once the locks are granted, a check before writing has the same result as a check after
+        writing. So the early check can avoid useless work. An UPDATE, DELETE or MERGE must not even
+        read rows with a higher write ID than its own. Hive 4 ignores a delete event if its write ID
+        is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So Hive 4 would show
+        both the old row and the new row.
+
+        Raises:
+            OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
+                snapshot may show rows with a higher write ID than the change.
+        """
+        partitions = self._access.partitions or (
+            () if self.table.is_partitioned else (PartitionName(),)
+        )
+        write_ids = self._txn.snapshot.write_ids(self.table.ref)
+        if self._has_news(write_ids):
+            self.check_no_rival(self._client.get_partitions(self.table, partitions))
+        if is_overtaken(write_ids, self.write_id):
+            if self._access.operations & _CHANGES:
+                raise self.overtaken("it would change rows with a higher write ID than its own")
+            self.check_not_overtaken(self._client.get_partitions(self.table, partitions))
+
+    def _has_news(self, now: ValidWriteIdList) -> bool:
+        """Return True if a write to the table is known to have committed since the job began."""
+        began = self._txn.began.get(self.table.ref)
+        return began is not None and any(
+            now.is_visible(WriteId(w))
+            for w in (*began.open, *range(began.high_watermark + 1, now.high_watermark + 1))
+        )
+
+    def overtaken(self, why: str) -> OvertakenError:
+        """Return the error that makes this write restart, for the caller to raise."""
+        return OvertakenError(table=self.table.ref, txn_id=self._txn.txn_id, why=why)
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def check_locations(self, locations: Collection[str]) -> None:
+        """Check that files can be published to these locations; store the locations."""
+        for location in locations:
+            check_publishable(self.table.ref, location)
+            if Staging.of(self.table, location, "any").home is None:
+                self._homes.add(location)
+
+    def stage(
+        self,
+        directories: tuple[StagedDirectory, ...],
+        operations: Collection[DataOperation] | None = None,
+    ) -> None:
+        """Add the directories of a statement; all their files must have been written.
+
+        A base replaces the directories that earlier statements have staged in its partition. The
+        replaced directories are not published, because readers would ignore them. `directories` is
+        empty if the statement changes nothing. By default, `operations` are all operations of this
+        write on the table.
+        """
+        replaced = {d.partition for d in directories if _is_base(d)}
+        remaining = [d for d in self._directories if d.partition not in replaced]
+        self._directories = (*remaining, *directories)
+        performed = self._access.operations if operations is None else operations
+        for directory in directories:
+            self._operations.setdefault(directory.partition, set()).update(performed)
+
+    def register(self) -> None:
+        """Register the changed partitions with the metastore, before they contain new files.
+
+        Raises:
+            OvertakenError: a partition was created, or created again, at a different location, so
+                the job must restart.
+        """
+        if not self._directories:
+            self._txn.change_nothing(self.table.ref)
+        elif self.table.is_partitioned:
+            names = self._partitions
+            self._check_locations(self._client.add_partitions(self.table, names))
+            alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
+            for name in names:
+                alike.setdefault(frozenset(self._operations[name]), []).append(name)
+            for operations, group in alike.items():
+                self._txn.register_partitions(self.table.ref, group, operations)
+
+    def verify(self) -> None:
+        """Check, directly before publication, that the changes would not be lost.
+
+        Raises:
+            TableChangedError: a client without a lock dropped the table, and a different table now
+                has its name.
+            WriteConflictError: as `check_no_rival`.
+            OvertakenError: another directory would hide the published files.
+            DirectoryExistsError: a directory exists under a final name. The ledger has no entry
+                yet. So no retry will treat that directory as this job's directory.
+        """
+        if self._directories:
+            self.check_table()
+            # The locations were checked at registration, and `check_published` checks them again.
+            homes = {d.partition: d.staging.location for d in self._directories}
+            written = [PartitionInfo(name=name, location=home) for name, home in homes.items()]
+            self.check_no_rival(written)
+            self.check_not_overtaken(written)
+            check_free(self._directories)
+
+    def note(self, result: str) -> None:
+        """Record in the ledger the directories to publish and the result."""
+        run = self._order.run
+        self._entry = LedgerEntry(
+            job_key=self._order.job_key,
+            generation=run.generation,
+            attempt=self._order.terms.attempt,
+            statement=run.statement,
+            table_id=self.table.table_id,
+            txn_id=self._txn.txn_id,
+            write_id=self.write_id,
+            directories=tuple(d.final_path for d in self._directories),
+            result=result,
+            recorded_s=self._order.now_s(),
+            retention_s=self._order.ledger_retention_s,
+        )
+        self._ledger.write(self._entry)
+
+    def publish(self) -> None:
+        """Rename every directory to its final name; the open write ID hides it until the commit."""
+        self._publication.publish(self._directories)
+
+    def check_published(self) -> None:
+        """Check that the published directories are where readers look.
+
+        Raises:
+            OvertakenError: a client without a lock dropped a partition or moved it to a different
+                    location. A later drop also removes the published directories.
+        """
+        if self.table.is_partitioned:
+            self._check_locations(self._client.get_partitions(self.table, self._partitions))
+
+    def take_back(self) -> None:
+        """Undo this write's changes to the table; call this only if the transaction was aborted."""
+        self._publication.take_back(into_staging=self._order.keeps_staged)
+        if not self._order.keeps_staged:
+            self.discard()
+        if self._entry is not None:
+            self._ledger.withdraw(self._entry)
+
+    def confirm(self) -> None:
+        """Record the finished commit and the directory's owner; remove old entries and files."""
+        if self._entry is not None:
+            self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
+            VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
+        self.discard()
+        files = self._ledger.tidy(self._order.now_s(), self._order.ledger_retention_s)
+        VersionNotes.of(self.table).bundle_commits(files)
+        if not any(file.name == OWNER_FILE for file in files):
+            owner = Owner(
+                metastore=self._client.metastore_id,
+                table=self.table.ref,
+                table_id=self.table.table_id,
+            )
+            note_owner(self.table.location, owner)
+
+    def _commit_note(self, entry: LedgerEntry) -> CommitNote:
+        files = [file for directory in self._directories for file in directory.files]
+        rows = row_counts(self._directories)
+        times = self._txn.times
+        snapshot_bounds = None if times is None else times.seen
+        return CommitNote(
+            table_id=entry.table_id,
+            write_id=entry.write_id,
+            txn_id=entry.txn_id,
+            job_key=entry.job_key,
+            attempt=str(entry.attempt),
+            kind="+".join(self._kinds),
+            inserted=rows.inserted,
+            updated=rows.updated,
+            deleted=rows.deleted,
+            partitions=tuple(map(str, self._partitions)) if self.table.is_partitioned else (),
+            files=len(files),
+            size_bytes=sum(file.size_bytes for file in files),
+            directories=tuple(below(self.table.location, d) for d in entry.directories),
+            opened_s=None if times is None else times.opened_s,
+            seen=""
+            if snapshot_bounds is None
+            else self._txn.snapshot.write_ids(self.table.ref).text(),
+            seen_after_s=(snapshot_bounds and snapshot_bounds.after_s) or 0.0,
+            seen_by_s=(snapshot_bounds and snapshot_bounds.by_s) or 0.0,
+            committed=TimeBounds() if times is None else times.committed,
+        )
+
+    @property
+    def _kinds(self) -> list[str]:
+        operations = {operation for each in self._operations.values() for operation in each}
+        return sorted(operation.name.lower() for operation in operations)
+
+    @property
+    def _partitions(self) -> tuple[PartitionName, ...]:
+        return tuple(sorted({d.partition for d in self._directories}, key=str))
+
+    def _check_locations(self, partitions: Sequence[PartitionInfo]) -> None:
+        stray = misplaced(self._directories, partitions)
+        if stray is not None:
+            raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")
+
+    def discard(self) -> None:
+        """Remove all files of this write that are still in staging."""
+        discard(
+            Staging(location=home, token=token)
+            for home in sorted(self._homes)
+            for token in sorted(self._tokens)
+        )
+
+
+def _is_base(directory: StagedDirectory) -> bool:
+    return isinstance(parse_directory_name(directory.directory), BaseName)
+
+
+def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> list[FileEntry]:
+    return [
+        FileEntry(
+            path=f"{directory.directory}/{data_file(file.bucket, file.kind)}",
+            size_bytes=file.size_bytes,
+            root=directory.staging.root,
+        )
+        for directory in directories
+        if directory.partition == partition
+        for file in directory.files
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrder:
+    """The tables to write, the job's run that writes them, and its terms.
+
+    `accesses` has one entry per written table; `reads` are the tables that are only read. Two
+    fields are for a restart. `handover` contains the transactions that the restart replaces, and
+    the job's rank. With `keeps_staged`, an abort leaves staged files in place for a restart.
+    """
+
+    run: Run
+    terms: JobTerms
+    accesses: tuple[TableAccess, ...]
+    reads: tuple[TableAccess, ...] = ()
+    ledger_retention_s: float
+    handover: Handover | None = None
+    keeps_staged: bool = False
+    now_s: Callable[[], float] = time.time
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job, which the ledger needs."""
+        if self.terms.job_key is None:
+            raise TypeError("a write needs the key of its job")
+        return self.terms.job_key

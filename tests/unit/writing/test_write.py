@@ -1,0 +1,862 @@
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    DirectoryExistsError,
+    EarlierRunUnknownError,
+    FencedError,
+    MetastoreUnavailableError,
+    OtherOwnerError,
+    OvertakenError,
+    StorageError,
+    TableChangedError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.notes import json_files
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing import abandoned, publish
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.restarts import already_done
+from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.writing.write import Write, WriteState, writing
+from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyarrow.fs import FileSystem
+
+    from airflow_hiveacid.format.state.directories import FileEntry
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.writing.context import JobContext
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
+
+
+WHOLE = PartitionName()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job that writes one row; `at` maps step names to what happens there."""
+
+    client: FakeClient
+    table: TableInfo
+    clock: ManualClock
+    operation: DataOperation = INSERT
+    key: str = "dag/run/task/-1"
+    attempt: AttemptId = FIRST
+    generation: int = 0
+    at: dict[str, Callable[[], object]] | None = None
+    result: str = "{}"
+
+    def order(self) -> WriteOrder:
+        return WriteOrder(
+            run=Run(
+                generation=self.generation,
+                statement={"kind": self.operation.value},
+                on_rerun=OnRerun.APPLY,
+            ),
+            accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
+            ledger_retention_s=1000.0,
+            terms=job_terms(self.key, attempt=self.attempt, clock=self.clock, on_step=self._step),
+        )
+
+    def run(self, partition: PartitionName = WHOLE) -> Write:
+        with writing(self.client, self.order()) as write:
+            if write.earlier_run() is not None:
+                write.txn.abandon()
+                return write
+            self.publish(write, partition)
+        return write
+
+    def publish(self, write: Write, partition: PartitionName = WHOLE) -> None:
+        stage(write, self.operation, partition)
+        write.register()
+        write.verify()
+        write.note(self.result)
+        write.publish()
+
+    def _step(self, name: str) -> None:
+        doing = (self.at or {}).pop(name, None)
+        if doing is not None:
+            doing()
+
+
+def stage(write: Write, operation: DataOperation, partition: PartitionName = WHOLE) -> None:
+    """Stage one small file where the write's rows go."""
+    (part,) = write.tables.values()
+    table, write_id = part.table, part.write_id
+    name = (
+        BaseName(write_id=write_id)
+        if operation is OVERWRITE
+        else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+    )
+    location = table.default_partition_location(partition) if partition.columns else table.location
+    staging = Staging.of(table, location, part.token(StatementId(0)))
+    attempt, bucket = "a0", BucketId(0)
+    path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
+    Path(path).parent.mkdir(parents=True)
+    Path(path).write_text("rows")
+    file = StagedFile(
+        partition=partition,
+        directory=str(name),
+        bucket=bucket,
+        attempt=attempt,
+        rows=1,
+        updated=0,
+        size_bytes=4,
+    )
+    write.stage(table.ref, assemble([file], {partition: staging}))
+
+
+def place(table: TableInfo) -> Path:
+    return Path(table.location.removeprefix("file:"))
+
+
+def directories(table: TableInfo) -> set[str]:
+    """What stands in the table's directory, but for the ledger's."""
+    return {p.name for p in place(table).iterdir() if p.name != HIDDEN_DIRECTORY}
+
+
+def notes(table: TableInfo) -> list[str]:
+    """The states of the ledger's entries."""
+    hidden = place(table) / HIDDEN_DIRECTORY
+    names = [p.name for p in hidden.iterdir()] if hidden.is_dir() else []
+    return sorted(n.split(".")[-2] for n in names if not n.startswith(("_commit_", "_owner")))
+
+
+@pytest.fixture
+def job(client: FakeClient, table: TableInfo, clock: ManualClock) -> Job:
+    return Job(client=client, table=table, clock=clock)
+
+
+def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job, table: TableInfo) -> None:
+    assert job.run().state is WriteState.COMMITTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+    assert notes(table) == ["done", "prepared"]
+
+
+def test_a_commit_removes_ledger_entries_after_their_retention_time(
+    job: Job, table: TableInfo
+) -> None:
+    """Otherwise a table that is never cleaned would keep two files for each change."""
+    long_ago = 100.0
+    with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
+        job.publish(write)
+    for entry in (place(table) / HIDDEN_DIRECTORY).iterdir():
+        os.utime(entry, (long_ago, long_ago))
+    assert notes(table) == ["done", "prepared"]
+    replace(job, key="other").run()
+    assert notes(table) == ["done", "prepared"]  # its own
+
+
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
+def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_write_id(
+    job: Job, table: TableInfo, operation: DataOperation
+) -> None:
+    overwrite = replace(job, key="other", operation=OVERWRITE)
+    late = replace(job, operation=operation, at={"allocated": overwrite.run})
+    if operation is INSERT:  # a change of rows is begun anew by the transaction itself
+        with pytest.raises(OvertakenError, match="base_0000002"):
+            late.run()
+        assert directories(table) == {"base_0000002"}
+        assert notes(table) == ["done", "prepared"]
+    assert late.run().txn.write_ids[table.ref] == 3
+
+
+def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    """An earlier transaction with a higher write ID is forgotten, so the list of 4.0.1 is short."""
+    early = job.client.open_txn()
+
+    def overwrite() -> None:
+        write_id = job.client.allocate_write_id(early, table.ref)
+        base = place(table) / f"base_{write_id:07d}"
+        base.mkdir()
+        (base / "bucket_00000").write_text("rows")
+        job.client.commit_txn(early)
+        server.clean_write_ids()
+
+    with pytest.raises(OvertakenError, match="base_0000002"):
+        replace(job, at={"allocated": overwrite}).run()
+    assert job.run().txn.write_ids[table.ref] == 3
+
+
+def test_an_insert_that_a_later_insert_overtakes_keeps_its_write_id(
+    job: Job, table: TableInfo
+) -> None:
+    late = replace(job, at={"allocated": replace(job, key="other").run})
+    assert late.run().txn.write_ids[table.ref] == 1
+    assert directories(table) == {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"}
+
+
+def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment(
+    job: Job, table: TableInfo
+) -> None:
+    """Its locks prevent this, but an engine that takes no locks can still insert."""
+
+    def stranger() -> None:
+        (place(table) / "delta_0000002_0000002_0000").mkdir()
+        (place(table) / "delta_0000002_0000002_0000" / "bucket_00000").write_text("rows")
+        txn_id = job.client.open_txn()
+        job.client.allocate_write_id(txn_id, table.ref)
+        job.client.commit_txn(txn_id)
+
+    with pytest.raises(OvertakenError, match="delta_0000002"):
+        replace(job, operation=OVERWRITE, at={"registered": stranger}).run()
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_a_directory_that_already_exists_is_not_changed(job: Job, table: TableInfo) -> None:
+    old = place(table) / "delta_0000001_0000001_0000"
+    old.mkdir()
+    (old / "bucket_00000").write_text("somebody's rows")
+    with pytest.raises(DirectoryExistsError, match="was not changed"):
+        job.run()
+    assert (old / "bucket_00000").read_text() == "somebody's rows"
+    assert directories(table) == {old.name}
+    assert notes(table) == []
+
+
+def test_a_completed_rename_that_raised_an_error_is_undone(
+    job: Job, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Staging.publish
+
+    def lossy(staging: Staging, names: list[str]) -> None:
+        real(staging, names)
+        raise StorageError("the answer was lost")
+
+    monkeypatch.setattr(Staging, "publish", lossy)
+    with pytest.raises(StorageError, match="lost"):
+        job.run()
+    assert directories(table) == set()
+
+
+def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
+    retry = replace(job, attempt=SECOND)
+    zombie = replace(job, at={"noted": retry.run})
+    with pytest.raises((FencedError, TransactionAbortedError)):
+        zombie.run()
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+    assert notes(table) == ["done", "prepared"]
+    again = replace(job, attempt=AttemptId(3, "3" * 12)).run()
+    assert again.state is WriteState.ABORTED  # already done
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(
+    job: Job, table: TableInfo
+) -> None:
+    replace(job, attempt=SECOND).run()
+    assert job.run().state is WriteState.ABORTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+def test_a_late_older_generation_of_a_job_is_fenced(job: Job, table: TableInfo) -> None:
+    replace(job, attempt=SECOND, generation=1).run()
+    with pytest.raises(FencedError):
+        job.run()
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+def test_an_aborted_transaction_is_detected_right_before_publishing(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def abort() -> None:
+        server.end(server.txns[max(server.txns)], TxnState.ABORTED)
+
+    seen: list[str] = []
+    with pytest.raises(TransactionAbortedError):
+        replace(job, at={"registered": abort, "published": lambda: seen.append("p")}).run()
+    assert seen == []
+    assert directories(table) == set()
+    assert notes(table) == []
+
+
+@pytest.mark.promise("W19")
+def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def rival() -> None:
+        error = WriteConflictError(txn_id=1, reason="write conflict")
+        server.break_next("commit_txn", error, is_done=False)
+
+    with pytest.raises(WriteConflictError):
+        replace(job, operation=UPDATE, at={"body_done": rival}).run()
+    assert directories(table) == set()
+    assert notes(table) == []
+
+
+def test_an_update_that_changes_no_row_causes_no_conflict(
+    job: Job, table: TableInfo, client: FakeClient
+) -> None:
+    rival = client.open_txn()
+    client.allocate_write_id(rival, table.ref)
+    with writing(client, replace(job, operation=UPDATE).order()) as write:
+        write.register()
+        write.verify()
+        write.note("{}")
+        write.publish()
+    assert write.state is WriteState.COMMITTED
+    changes = [TableAccess(table=table, operations=frozenset({UPDATE}))]
+    components = components_for([], changes, client.generation)
+    client.lock(LockRequest(txn_id=rival, components=components, agent_info="rival"))
+    client.commit_txn(rival)  # it was at work meanwhile, and has lost against nothing
+
+
+def cut_off(server: FakeMetastore) -> None:
+    """Lose the answer to a commit that happens, and every answer that could tell of it."""
+    lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+    server.break_next("commit_txn", lost, is_done=True)
+    for _ in range(99):
+        server.break_next("valid_txns", lost, is_done=False)
+
+
+def test_after_a_commit_with_an_unknown_state_nothing_is_removed(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    with pytest.raises(CommitStateUnknownError):
+        replace(job, at={"body_done": lambda: cut_off(server)}).run()
+    server.faults.clear()
+    assert "delta_0000001_0000001_0000" in directories(table)
+    assert notes(table) == ["prepared"]
+    assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # it was committed
+    assert notes(table) == ["done", "prepared"]  # and that is certain from now on
+
+
+def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
+    job: Job, table: TableInfo
+) -> None:
+    job.run()
+    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.json"):
+        entry.write_text(entry.read_text()[:40])
+    with pytest.raises(EarlierRunUnknownError, match="_hiveacid directory is damaged"):
+        replace(job, attempt=SECOND).run()
+    assert replace(job, attempt=SECOND, generation=1).run().state is WriteState.COMMITTED
+    assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
+
+
+def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
+    job: Job, table: TableInfo
+) -> None:
+    """A user who may write to the table's directory can use IDs that were never allocated."""
+    replace(job, key="another").run()
+    before = directories(table)
+    forged = LedgerEntry(
+        job_key=job.key,
+        generation=0,
+        attempt=FIRST,
+        statement={"kind": job.operation.value},
+        table_id=table.table_id,
+        txn_id=TxnId(999_999),
+        write_id=WriteId(999_999),
+        directories=(),
+        result="{}",
+        recorded_s=1.0,
+        retention_s=1000.0,
+        is_confirmed=True,
+    )
+    Ledger.of(table).write(forged)
+    with pytest.raises(EarlierRunUnknownError, match="has allocated transactions only up to 2"):
+        job.run()
+    Ledger.of(table).withdraw(forged)
+    Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
+    with pytest.raises(EarlierRunUnknownError, match="write IDs of the table only up to 3"):
+        job.run()
+    assert directories(table) == before
+    assert job.client.show_locks(table.ref) == ()
+    assert replace(job, generation=1).run().state is WriteState.COMMITTED  # the task was cleared
+
+
+def test_a_metastore_restored_from_an_older_backup_is_detected(
+    job: Job, server: FakeMetastore
+) -> None:
+    replace(job, key="before").run()
+    backup = copy.deepcopy((server.txns, server.write_ids, server.next_write_id))
+    replace(job, key="between").run()
+    job.run()
+    server.txns, server.write_ids, server.next_write_id = backup
+    with pytest.raises(EarlierRunUnknownError, match="restored from a backup that is older"):
+        replace(job, attempt=SECOND).run()
+    assert replace(job, key="before", attempt=SECOND).run().state is WriteState.ABORTED  # known
+
+
+@pytest.mark.parametrize("what", ["compacted", "truncated"])
+def test_a_confirmed_write_counts_as_done_after_its_delta_is_compacted_or_truncated(
+    job: Job, table: TableInfo, server: FakeMetastore, what: str
+) -> None:
+    job.run()
+    delta = place(table) / "delta_0000001_0000001_0000"
+    if what == "compacted":
+        delta.rename(place(table) / "base_0000001_v0000007")
+    else:
+        shutil.rmtree(delta)
+    server.clean_write_ids()
+    assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # already done
+
+
+def test_a_retry_finds_its_commit_even_if_a_lower_write_id_is_still_open(
+    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.0.1 then ends its list at the open write ID, as if no higher one were committed."""
+
+    def slow() -> None:
+        job.client.allocate_write_id(job.client.open_txn(), table.ref)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Write, "confirm", lambda _: None)
+        replace(job, at={"opened": slow}).run()
+    server.clean_write_ids()
+    again = replace(job, attempt=SECOND).run()
+    assert again.state is WriteState.ABORTED  # already done
+    assert "delta_0000003_0000003_0000" not in directories(table)
+
+
+def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    with ExitStack() as never_left:
+        dead = writing(job.client, replace(job, operation=OVERWRITE).order())
+        write = never_left.enter_context(dead)
+        replace(job, operation=OVERWRITE).publish(write)
+        never_left.pop_all()
+    assert directories(table) >= {"base_0000001"}
+    clock.sleep(21)
+    server.reap()
+    retry = replace(job, operation=OVERWRITE, attempt=SECOND).run()
+    assert retry.state is WriteState.COMMITTED
+    assert "base_0000001" not in directories(table)
+    assert "base_0000002" in directories(table)
+
+
+def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """A restored metastore allocates write IDs again; the retry must not remove foreign rows."""
+    old = place(table) / "delta_0000001_0000001_0000"
+    old.mkdir()
+    (old / "bucket_00000").write_text("somebody's rows")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    dead = writing(job.client, replace(job, at={"noted": die}).order())
+    with ExitStack() as never_left:
+        write = never_left.enter_context(dead)
+        with pytest.raises((KeyboardInterrupt, DirectoryExistsError)):
+            job.publish(write)
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    replace(job, attempt=SECOND).run()
+    assert (old / "bucket_00000").read_text() == "somebody's rows"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", ".", "delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data"],
+)
+def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
+) -> None:
+    names = ("delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data")
+    kept = [place(table) / one for one in names]
+    for directory in kept:
+        directory.mkdir()
+        (directory / "bucket_00000").write_text("somebody's rows")
+    (place(table).parent / "beside").write_text("another table")
+    dead = writing(job.client, replace(job).order())
+    with ExitStack() as never_left:
+        write = never_left.enter_context(dead)
+        job.publish(write)
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    ledger = Ledger.of(table)
+    (entry,) = ledger.entries("dag/run/task/-1")
+    ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 3
+    assert (place(table).parent / "beside").exists()
+
+
+def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """Both run the same DAG in one directory; only the clone lists this transaction as aborted."""
+    replace(job, key="before").run()  # notes the owner
+    dead = writing(job.client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    before = directories(table)
+    clock.sleep(21)
+    server.reap()
+    original, server.metastore_id = server.metastore_id, "clone"
+    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+        replace(job, attempt=SECOND).run()
+    assert directories(table) >= before
+    server.metastore_id = original
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
+
+
+def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """Its ledger moved too; the old location may now belong to a different table."""
+    dead = writing(job.client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    moved = replace(table, location=f"{table.location}_renamed")
+    place(table).rename(place(moved))
+    server.tables[table.ref] = moved
+    other = place(table) / "delta_0000001_0000001_0000"
+    other.mkdir(parents=True)
+    assert replace(job, table=moved, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert other.is_dir()
+
+
+def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_table(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def make_again() -> None:
+        job.client.drop_table(table.ref, delete_data=False)
+        server.put_table(replace(table, table_id="another"))
+
+    with pytest.raises(TableChangedError):
+        replace(job, at={"registered": make_again}).run()
+    assert directories(table) == set()
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
+    client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
+) -> None:
+    (tmp_path / "p").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    month = PartitionName.parse("month=1")
+
+    def drop() -> None:
+        if is_gone:
+            del client.server.partitions[table.ref][month]
+
+    job = Job(client=client, table=table, clock=clock, at={"noted": drop})
+    published = tmp_path / "p" / "month=1" / "delta_0000001_0000001_0000"
+    if not is_gone:
+        assert job.run(month).state is WriteState.COMMITTED
+        assert published.is_dir()
+        return
+    with pytest.raises(OvertakenError, match="month=1 is not at"):
+        job.run(month)
+    assert not published.exists()
+    assert notes(table) == []
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location(
+    client: FakeClient,
+    clock: ManualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_moved: bool,
+) -> None:
+    """A different client added it with its own location after our lookup."""
+    (tmp_path / "p").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    name = PartitionName.parse("month=a b%3A")
+    job = Job(client=client, table=table, clock=clock)
+    there = table.default_partition_location(name)
+    staged = f"{tmp_path}/elsewhere" if is_moved else there
+    monkeypatch.setattr(
+        client,
+        "add_partitions",
+        lambda *_: (PartitionInfo(name=name, location=f"file:{staged.removeprefix('file:')}"),),
+    )
+
+    def write() -> None:
+        with writing(client, job.order()) as write:
+            (part,) = write.tables.values()
+            file = StagedFile(
+                partition=name,
+                directory="delta_0000001_0000001_0000",
+                bucket=BucketId(0),
+                attempt="a0",
+                rows=1,
+                updated=0,
+                size_bytes=4,
+            )
+            staging = Staging.of(table, there, part.token(StatementId(0)))
+            directory = StagedDirectory(
+                partition=name, directory=file.directory, staging=staging, files=(file,)
+            )
+            write.stage(table.ref, (directory,))
+            write.register()
+
+    if is_moved:
+        with pytest.raises(OvertakenError, match="is not at"):
+            write()
+    else:
+        write()
+
+
+def cannot_delete(*_: object) -> None:
+    raise StorageError("the disk is read-only now")
+
+
+def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
+    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        monkeypatch.setattr(publish, "delete_directory", cannot_delete)
+        error = WriteConflictError(txn_id=1, reason="write conflict")
+        server.break_next("commit_txn", error, is_done=False)
+
+    overwrite = replace(job, operation=OVERWRITE)
+    with pytest.raises(WriteConflictError):
+        replace(overwrite, at={"body_done": die}).run()
+    assert "base_0000001" in directories(table)
+    assert notes(table) == ["prepared"]
+
+
+def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
+    job: Job,
+    table: TableInfo,
+    server: FakeMetastore,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overwrite = replace(job, operation=OVERWRITE)
+    with ExitStack() as never_left:
+        dead = writing(job.client, overwrite.order())
+        overwrite.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    with monkeypatch.context() as patch:
+        patch.setattr(abandoned, "delete_directory", cannot_delete)
+        with pytest.raises(StorageError, match="read-only"):
+            replace(overwrite, attempt=SECOND).run()
+    assert notes(table) == ["prepared"]
+    replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
+    assert "base_0000001" not in directories(table)
+
+
+def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeated(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    """It may be compacted after its commit, or cleaned after its abort: a person must check."""
+
+    with pytest.raises(CommitStateUnknownError):
+        replace(job, at={"body_done": lambda: cut_off(server)}).run()
+    server.faults.clear()
+    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    with pytest.raises(EarlierRunUnknownError, match="Check whether the change is in the table"):
+        replace(job, attempt=SECOND).run()
+    assert "delta_0000002_0000002_0000" not in directories(table)
+    assert notes(table) == ["prepared"]
+    again = replace(job, attempt=SECOND, generation=1).run()  # the task was cleared
+    assert again.state is WriteState.COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"),
+    [
+        ("table_id", {"table_id": "99.1"}),
+        ("location", {"location": "file:/elsewhere"}),
+        ("columns", {"columns": (Column(name="id", type="string"),)}),
+        ("partition_columns", {"partition_columns": (Column(name="day", type="string"),)}),
+        ("kind", {"kind": TransactionalKind.INSERT_ONLY}),
+        ("bucket_columns", {"bucket_columns": ("id",)}),
+        ("num_buckets", {"num_buckets": 7}),
+        ("bucketing_version", {"bucketing_version": 1}),
+        ("sort_columns", {"sort_columns": ("id",)}),
+    ],
+)
+def test_a_write_is_refused_if_the_definition_of_its_table_changes_meanwhile(
+    job: Job, table: TableInfo, server: FakeMetastore, what: str, changes: dict[str, Any]
+) -> None:
+    def change() -> None:
+        server.tables[table.ref] = replace(table, **changes)
+
+    with pytest.raises(TableChangedError, match=what):
+        replace(job, at={"allocated": change}).run()
+    assert directories(table) == set()
+
+
+def test_a_retry_writes_again_if_the_table_was_dropped_and_recreated(
+    job: Job, table: TableInfo, client: FakeClient, clock: ManualClock
+) -> None:
+    job.run()
+    client.drop_table(table.ref)
+    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    clock.advance(2)  # 3.1 tells tables apart by the second of their making
+    again = client.create_table(
+        NewTable(ref=table.ref, columns=table.columns, location=table.location)
+    )
+    assert replace(job, table=again, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+class Asked(FakeClient):
+    """A client that notes what it is asked."""
+
+    def __init__(self, server: FakeMetastore) -> None:
+        self.calls: list[str] = []
+        super().__init__(server)
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Any:  # noqa: ANN401
+        """For the heartbeats, which are nobody's business here."""
+        del call_timeout_s
+        return FakeClient(self.server)
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        found = super().__getattribute__(name)
+        if callable(found) and not name.startswith("_"):
+            super().__getattribute__("calls").append(name)
+        return found
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
+    server: FakeMetastore,
+    clock: ManualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_partitioned: bool,
+) -> None:
+    (tmp_path / "p").mkdir()
+    months = (Column(name="month", type="string"),)
+    client = Asked(server)
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=months if is_partitioned else (),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    listed: list[str] = []
+
+    def listing(fs: FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
+        listed.append(directory)
+        return list_files(fs, directory, prefix)
+
+    monkeypatch.setattr(json_files, "list_files", listing)
+    client.calls.clear()
+    job = Job(client=client, table=table, clock=clock)
+    job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)
+    registered = ["add_partitions", "add_dynamic_partitions"] if is_partitioned else []
+    assert [c for c in client.calls if c not in ("clone", "be_patient")] == [
+        "open_txn",
+        "allocate_write_id",
+        "lock",
+        "show_locks",  # who else does this job
+        "valid_txns",
+        "valid_write_ids",
+        "add_write_ids_to_min_history",
+        "get_table",  # is it still what was checked
+        *registered,
+        "get_table",  # has nobody dropped it without a lock
+        "valid_txns",  # and has nobody overwritten it
+        "valid_write_ids",
+        "heartbeat",
+        *(["get_partitions"] if is_partitioned else []),  # has nobody dropped one without a lock
+        "forget_statistics",
+        "show_locks",  # what time it is there
+        "commit_txn",
+    ]
+    assert listed == [f"{tmp_path}/p/{HIDDEN_DIRECTORY}"] * 2  # before the work, and to prune
+
+
+def answer(job: Job, result: str) -> JobResult:
+    """What a retry answers whose ledger holds this result of a committed run."""
+    replace(job, result=result).run()
+    again = replace(job, attempt=SECOND)
+    spec = JobSpec(
+        job_key=job.key,
+        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+        job=DeleteSpec(target=str(job.table.ref), where="id = 1"),
+    )
+    with writing(job.client, again.order()) as write:
+        earlier = write.earlier_run()
+        assert earlier is not None
+        return already_done(cast("JobContext", SimpleNamespace(spec=spec)), write, earlier)
+
+
+@pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
+def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
+    with pytest.raises(
+        EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
+    ):
+        answer(job, result)
+    assert job.client.show_locks(job.table.ref) == ()
+
+
+def test_a_job_of_an_installation_without_a_name_is_a_different_job(job: Job) -> None:
+    job.run()
+    named = replace(job, key=f"{job.key}@blue")
+    assert named.run().state is WriteState.COMMITTED
+    assert replace(named, attempt=SECOND).run().state is WriteState.ABORTED  # already done
+    assert replace(named, key=f"{job.key}@green").run().state is WriteState.COMMITTED
