@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     typed,
 )
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece
+from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece, only_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 
 if TYPE_CHECKING:
@@ -111,11 +111,7 @@ class TablesRun:
         """Call `work` on every piece; return the pieces that succeeded, each with its result."""
         results: list[_R | HiveAcidError]
         if self.is_of_table and len(pieces) == 1 and self.partitions <= 1:
-            # In this thread, so that Airflow's time-out interrupts it. Other errors are raised.
-            try:
-                results = [work(client, pieces[0])]
-            except HiveAcidError as error:
-                results = [error]
+            results = [only_piece(client, pieces[0], work)]
         else:
             results = each_piece(
                 client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name

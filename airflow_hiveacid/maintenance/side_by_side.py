@@ -91,6 +91,23 @@ def each_piece(
     return [results[number] for number in range(len(pieces))]
 
 
+def only_piece(
+    client: MetastorePort, piece: _P, work: Callable[[MetastorePort, _P], _R]
+) -> _R | HiveAcidError:
+    """Call `work` on the only piece, in this thread, which the end of a task's time interrupts.
+
+    Return the result or our error; other errors are raised.
+    """
+    connections = _Connections(client)
+    try:
+        with connections.one() as own:
+            return work(own, piece)
+    except HiveAcidError as error:
+        return error
+    finally:
+        connections.close()
+
+
 class _Left:
     """The numbers of the pieces that are not started yet. Mutable, and shared by threads."""
 
