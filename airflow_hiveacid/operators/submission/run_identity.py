@@ -51,6 +51,10 @@ def generation_of(context: Context) -> int:
     """Count how many times this task was cleared after its result had reached Airflow."""
     ti, store = context["ti"], context.get("task_state_store")
     if store is None:
+        # If `retries` was lowered, the difference is above 0 without a clear. Airflow 3.2 tells
+        # whether any task of the DAG run was cleared; Airflow 3.1 does not.
+        if getattr(context.get("dag_run"), "clear_number", None) == 0:
+            return 0
         return max(0, ti.max_tries - (ti.task.retries or 0))
     delivered: Any = store.get(DELIVERED_KEY)
     if not isinstance(delivered, dict):
