@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from airflow_hiveacid.operators.submission import run_identity
 from airflow_hiveacid.operators.submission.run_identity import generation_of, note_delivered
 from tests.support.airflow_minors import since_3_3
 
@@ -64,14 +67,16 @@ def test_a_clear_is_detected_even_if_fewer_retries_leave_max_tries_unchanged() -
 def test_without_a_state_store_the_generation_is_derived_from_max_tries() -> None:
     assert generation_of(context(None, max_tries=1)) == 0
     assert generation_of(context(None, max_tries=4, clears=1)) == 3
-    cleared = context(None, max_tries=4)
-    cleared["dag_run"] = SimpleNamespace()  # as of Airflow 3.1
-    assert generation_of(cleared) == 3
 
 
-def test_without_a_state_store_fewer_retries_are_no_clear_in_a_run_without_clears() -> None:
+@pytest.mark.parametrize(("counts_every_clear", "generation"), [(True, 0), (False, 2)])
+def test_without_a_state_store_fewer_retries_are_no_clear_if_airflow_counts_every_clear(
+    monkeypatch: pytest.MonkeyPatch, *, counts_every_clear: bool, generation: int
+) -> None:
+    """Airflow 3.1 counts only clears of DAG runs that have ended."""
+    monkeypatch.setattr(run_identity, "COUNTS_EVERY_CLEAR", counts_every_clear)
     lowered = context(None, max_tries=3, retries=1, try_number=2)
-    assert generation_of(lowered) == 0
+    assert generation_of(lowered) == generation
 
 
 def test_without_a_state_store_a_clear_of_a_different_task_is_no_clear_of_this_one() -> None:
