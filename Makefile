@@ -20,7 +20,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -60,6 +60,8 @@ LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(ad
 
 # What an operator, sensor or hook makes of its arguments; these start neither Spark nor a metastore.
 OPERATORS := $(addprefix tests/airflow/test_,assets.py before_submit.py cli.py compaction_events.py operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
+
+SENSORS := $(addprefix tests/airflow/test_,condition_sensors.py dags.py generation.py retries.py sensors.py triggers.py)
 
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage versions maintenance reading writing spark sql local cli java_program.py lazy_names.py
@@ -118,6 +120,9 @@ lowest: build/uv/bin/uv ## fast tests with the oldest versions that Airflow's si
 
 beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for other providers, without us and with us
 	$(AIRFLOW) tools/beside.py $(CURDIR)/build/uv/bin/uv
+
+versions: build/uv/bin/uv .venv/ready ## each supported Airflow beside its pins: install, parse, test; writes docs/reference/versions.md
+	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py

@@ -25,8 +25,9 @@ try:
     _FOUND: Final = version("apache-airflow-core")
 except PackageNotFoundError:  # Airflow 2
     _FOUND = version("apache-airflow")  # type: ignore[misc]
+_MINOR: Final = tuple(int(part) for part in _FOUND.split(".")[:2])
 
-if tuple(int(part) for part in _FOUND.split(".")[:2]) < _OLDEST:
+if _MINOR < _OLDEST:
     raise ConfigurationError(
         f"Airflow {_FOUND} is too old for airflow-provider-hiveacid, which runs on Airflow 3.1 to"
         " 3.3; upgrade Airflow. docs/reference/versions.md lists all supported versions."
@@ -72,6 +73,9 @@ try:
         stats = stats.Stats  # type: ignore[assignment]
 except ImportError:  # 3.1
     from airflow.stats import Stats as stats  # type: ignore[no-redef]  # noqa: N813 - the module's name since 3.3
+
+COUNTS_EVERY_CLEAR: Final = _MINOR >= (3, 2)
+"""Whether the `clear_number` of a DAG run also counts clears before the run has ended."""
 
 HAS_RETRY_POLICIES: Final = "retry_policy" in signature(BaseOperator.__init__).parameters
 """Whether Airflow applies retry policies; below 3.3, operators apply theirs."""
@@ -135,6 +139,7 @@ else:  # 3.1, 3.2
 
 
 __all__ = [
+    "COUNTS_EVERY_CLEAR",
     "HAS_RETRY_POLICIES",
     "AirflowException",
     "AirflowFailException",

@@ -15,14 +15,8 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import (
-    DAG,
-    CronTriggerTimetable,
-    Param,
-    TriggerRule,
-    get_current_context,
-    task,
-)
+from airflow.sdk import DAG, Param, TriggerRule, get_current_context, task
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_hiveacid.operators import (
     HiveAcidCleanTablesOperator,
@@ -40,8 +34,6 @@ with DAG(
     schedule=CronTriggerTimetable("0 1 * * *", timezone=ZONE),
     catchup=False,
     max_active_runs=1,
-    # Compactions work on the tables as they are now, so a backfill of earlier nights does nothing.
-    allowed_run_types=["scheduled", "manual"],
     params={
         "tables": Param(
             ["sales.*"],
@@ -72,7 +64,9 @@ with DAG(
         "retry_policy": hive_acid_retry_policy(),
     },
     tags=["hive-acid", "example"],
-):
+) as dag:
+    # Compactions work on the tables as they are now, so a backfill of earlier nights does nothing.
+    dag.allowed_run_types = ["scheduled", "manual"]  # as an argument only since Airflow 3.2
 
     @task.short_circuit
     def is_open() -> bool:

@@ -11,14 +11,9 @@ from datetime import timedelta
 
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import (
-    DAG,
-    AsyncCallback,
-    CronTriggerTimetable,
-    DeadlineAlert,
-    DeadlineReference,
-    Param,
-)
+from airflow.sdk import DAG, Param
+from airflow.sdk.definitions.deadline import AsyncCallback, DeadlineAlert, DeadlineReference
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
@@ -34,8 +29,6 @@ with DAG(
     schedule=CronTriggerTimetable("0 1 * * *", timezone="Europe/Zurich"),
     catchup=False,
     max_active_runs=1,
-    # A compaction works on the table as it is now, so a backfill of earlier nights does nothing.
-    allowed_run_types=["scheduled", "manual"],
     params={
         "table": Param("demo.orders", type="string", pattern=r"^\w+\.\w+$"),
         "keep_days": Param(1, type="integer", minimum=0, maximum=30),
@@ -61,7 +54,9 @@ with DAG(
         "retry_policy": hive_acid_retry_policy(),
     },
     tags=["hive-acid", "example"],
-):
+) as dag:
+    # A compaction works on the table as it is now, so a backfill of earlier nights does nothing.
+    dag.allowed_run_types = ["scheduled", "manual"]  # as an argument only since Airflow 3.2
     minor = HiveAcidCompactOperator(task_id="minor", table=TABLE, choice="minor")
     plan = HiveAcidCompactOperator(task_id="plan", table=TABLE, choice="major", plan_only=True)
     approve = ApprovalOperator(

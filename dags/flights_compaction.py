@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
@@ -31,11 +32,11 @@ with DAG(
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    # A compaction always works on the current table, so runs for past dates are not needed.
-    allowed_run_types=["scheduled", "manual"],
     default_args={"owner": "data-platform", "retries": 1, "retry_delay": timedelta(seconds=30)},
     tags=["hive-acid", "demo"],
-):
+) as dag:
+    # A compaction always works on the current table, so runs for past dates are not needed.
+    dag.allowed_run_types = ["scheduled", "manual"]  # as an argument only since Airflow 3.2
     needed = HiveAcidCompactionNeededSensor(
         task_id="needed",
         table=TABLE,

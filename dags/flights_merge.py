@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_hiveacid.operators import HiveAcidInsertOperator, HiveAcidMergeOperator
 
@@ -36,11 +37,11 @@ with DAG(
     doc_md="Load the first day's schedule into `demo.flights`, once.",
     schedule="@once",
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
-    # The run ID is part of the job key: a second run would be a new job and load the rows again.
-    allowed_run_types=["scheduled"],
     default_args=DEFAULTS,
     tags=["hive-acid", "demo"],
-):
+) as bootstrap:
+    # The run ID is part of the job key: a second run would be a new job and load the rows again.
+    bootstrap.allowed_run_types = ["scheduled"]  # as an argument only since Airflow 3.2
     HiveAcidInsertOperator(
         task_id="load_first_day",
         table=TABLE,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_hiveacid.operators import HiveAcidCollectOperator
 
@@ -23,13 +24,13 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    # A collection measures the current tables, so runs for past dates are not needed.
-    allowed_run_types=["scheduled", "manual"],
     default_args={
         "owner": "data-platform",
         "retries": 1,
         "retry_delay": timedelta(minutes=1),
     },
     tags=["hive-acid"],
-):
+) as dag:
+    # A collection measures the current tables, so runs for past dates are not needed.
+    dag.allowed_run_types = ["scheduled", "manual"]  # as an argument only since Airflow 3.2
     HiveAcidCollectOperator(task_id="collect")

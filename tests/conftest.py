@@ -50,7 +50,11 @@ _SERVER_FIXTURES: Final = frozenset(
 # The Spark environment holds no Airflow: there these folders could not even be imported. They run
 # in the other environment (tools/run_tests.sh), where nothing is left out. Asked by distribution,
 # since `import airflow` would find the folder of that name beside this file.
-_OF_AIRFLOW: Final = ("airflow", *map(str, _HERE.glob("support/*_tasks.py")))
+_OF_AIRFLOW: Final = (
+    "airflow",
+    "support/airflow_minors.py",
+    *map(str, _HERE.glob("support/*_tasks.py")),
+)
 _HAS_AIRFLOW: Final = any(importlib.metadata.distributions(name="apache-airflow"))
 # The proofs are no tests, and some need packages that only their own command installs.
 collect_ignore = ["proofs", *(() if _HAS_AIRFLOW else _OF_AIRFLOW)]

@@ -598,6 +598,7 @@ class HiveAcidSparkOperator(
             return None
         if woken is None:
             self.driver_links.forget(context["ti"].xcom_push)  # of an earlier job's driver
+            self._warn_of_left_driver(context, submission.target)
         self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
         if woken is not None:
             if self._is_killed:
@@ -612,6 +613,15 @@ class HiveAcidSparkOperator(
         with self._killing_after_unknown_errors(self._submitter):
             return self._submitter.run(
                 submission, context, resume=lambda: self.execute_resumable(context)
+            )
+
+    def _warn_of_left_driver(self, context: Context, target: SparkTarget) -> None:
+        is_first = context["ti"].try_number == 1 or self._progress.done
+        if target.is_followed and not is_first and context.get("task_state_store") is None:
+            self.log.warning(
+                "Airflow below 3.3 keeps no state of tasks, so this retry cannot find a driver that"
+                " an earlier try left in the cluster. It submits its job again; the table's ledger"
+                " prevents a second commit"
             )
 
     @contextmanager

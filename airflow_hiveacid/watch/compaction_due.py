@@ -32,7 +32,7 @@ from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import WriteId
@@ -116,22 +116,10 @@ class CompactionDueTrigger(BaseEventTrigger):
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Poll]:
-        """Poll at the interval indefinitely; after failed polls, wait longer.
-
-        If this method raised an exception, Airflow would end the watch of every table.
-        """
-        key, failures = _key(kwargs), 0
-        while True:
-            if not _watched[key]:  # the first trigger joins only after this call
-                await asyncio.sleep(_FIRST_TABLE_S)
-                continue
-            try:
-                yield await _poll(kwargs["hive_acid_conn_id"], tuple(_watched[key]))
-                failures = 0
-            except Exception as error:  # noqa: BLE001 - the edge of the triggerer, see above
-                failures = min(failures + 1, _MOST_DOUBLINGS)
-                _log.warning("poll of database %s failed; polling goes on: %s", key[2], error)
-            await asyncio.sleep(kwargs["poll_interval_s"] * 2**failures)
+        """Poll the tables of all triggers that share this stream."""
+        key = _key(kwargs)
+        async for poll in _polls(kwargs, lambda: tuple(_watched[key])):
+            yield poll
 
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[Poll]
@@ -148,8 +136,9 @@ class CompactionDueTrigger(BaseEventTrigger):
                     yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll without other triggers; Airflow's triggerer calls `filter_shared_stream` instead."""
-        async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
+        """Poll this table alone; since 3.3, Airflow calls `filter_shared_stream` instead."""
+        polls = _polls(self.serialize()[1], lambda: (self.ref,))
+        async for event in self.filter_shared_stream(polls):
             yield event
 
     @contextmanager
@@ -263,6 +252,28 @@ class CompactionDueTrigger(BaseEventTrigger):
 def _key(kwargs: Mapping[str, Any]) -> Key:
     db = TableRef.parse(kwargs["condition"]["table"]).db
     return ("hiveacid", kwargs["hive_acid_conn_id"], db, kwargs["poll_interval_s"])
+
+
+async def _polls(
+    kwargs: Mapping[str, Any], tables: Callable[[], tuple[TableRef, ...]]
+) -> AsyncIterator[Poll]:
+    """Poll at the interval indefinitely; after failed polls, wait longer.
+
+    If this function raised an exception, Airflow would end the watch of every table.
+    """
+    failures = 0
+    while True:
+        if not (polled := tables()):  # the first trigger joins only after this call
+            await asyncio.sleep(_FIRST_TABLE_S)
+            continue
+        try:
+            yield await _poll(kwargs["hive_acid_conn_id"], polled)
+            failures = 0
+        except Exception as error:  # noqa: BLE001 - the edge of the triggerer, see above
+            failures = min(failures + 1, _MOST_DOUBLINGS)
+            db = _key(kwargs)[2]
+            _log.warning("poll of database %s failed; polling goes on: %s", db, error)
+        await asyncio.sleep(kwargs["poll_interval_s"] * 2**failures)
 
 
 async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:

@@ -45,6 +45,7 @@ from airflow_hiveacid.operators.submission.submission import Submission
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.airflow.test_submission import KUBERNETES, SPEC, YARN
 from tests.contract.stub_server import StubServer
+from tests.support.airflow_minors import since_3_3
 from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
@@ -326,6 +327,7 @@ def test_a_check_that_the_metastore_refuses_is_left_to_the_driver(
     assert len(spark.calls) == 1
 
 
+@since_3_3
 @pytest.mark.usefixtures("spark")
 def test_a_retry_with_a_driver_of_an_earlier_try_skips_the_checks(metastore: StubServer) -> None:
     """That driver may have committed before the table was dropped."""
@@ -333,6 +335,11 @@ def test_a_retry_with_a_driver_of_an_earlier_try_skips_the_checks(metastore: Stu
     context = context_of(try_number=2, task_state_store=store)
     run_task(_merge(table="demo.gone"), context)
     assert metastore.connections == 0
+
+
+def test_without_a_state_store_a_retry_checks_its_job_again(spark: FakeSpark) -> None:
+    error = _refused(_merge(table="demo.gone"), spark, try_number=2)
+    assert type(error) is TableNotFoundError
 
 
 def test_a_missing_java_raises_an_error_before_spark_submit_runs(

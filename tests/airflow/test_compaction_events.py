@@ -543,6 +543,21 @@ def test_a_shared_poll_requests_the_tables_of_all_running_triggers(
     assert shared.asked == [("hms", tables) for tables in (both, both, only_other, only_first)]
 
 
+def test_without_a_shared_poll_a_trigger_polls_only_its_own_table(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below 3.3, Airflow calls `run` of each trigger."""
+    watched.write(2)
+    shared = _SharedPoll(monkeypatch, watched.poll())
+
+    async def first_event() -> None:
+        with _trigger_of("demo.u")._watching():
+            await anext(_trigger().run())
+
+    asyncio.run(first_event())
+    assert shared.asked == [("hms", ["demo.t"])]
+
+
 def test_a_shared_poll_without_triggers_does_not_call_the_metastore(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

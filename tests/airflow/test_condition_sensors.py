@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.module_loading import import_string
-from airflow.serialization.serialized_objects import DagSerialization
 from pyarrow import orc
 
 from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
@@ -58,6 +57,7 @@ from airflow_hiveacid.watch.polls import Observation
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.airflow_minors import DagSerialization
 from tests.support.airflow_support import Warehouse, context_of, run_task
 from tests.support.results_page import fields_in_the_page
 

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from airflow_hiveacid.operators.submission import run_identity
 from airflow_hiveacid.operators.submission.run_identity import generation_of, note_delivered
+from tests.support.airflow_minors import since_3_3
 
 
 class Store:
@@ -36,6 +40,7 @@ def test_retries_and_clears_before_the_first_result_are_one_generation() -> None
     assert generation_of(context(store, max_tries=3)) == 0  # cleared after a failure
 
 
+@since_3_3
 def test_a_clear_after_a_delivered_result_starts_the_next_generation() -> None:
     store = Store()
     note_delivered(context(store, max_tries=1), 0)
@@ -46,6 +51,7 @@ def test_a_clear_after_a_delivered_result_starts_the_next_generation() -> None:
     assert generation_of(context(store, max_tries=7)) == 2
 
 
+@since_3_3
 def test_a_clear_is_detected_even_if_fewer_retries_leave_max_tries_unchanged() -> None:
     store = Store()
     first = {"max_tries": 2, "try_number": 1}
@@ -60,4 +66,25 @@ def test_a_clear_is_detected_even_if_fewer_retries_leave_max_tries_unchanged() -
 
 def test_without_a_state_store_the_generation_is_derived_from_max_tries() -> None:
     assert generation_of(context(None, max_tries=1)) == 0
-    assert generation_of(context(None, max_tries=4)) == 3
+    assert generation_of(context(None, max_tries=4, clears=1)) == 3
+
+
+@pytest.mark.parametrize(("counts_every_clear", "generation"), [(True, 0), (False, 2)])
+def test_without_a_state_store_fewer_retries_are_no_clear_if_airflow_counts_every_clear(
+    monkeypatch: pytest.MonkeyPatch, *, counts_every_clear: bool, generation: int
+) -> None:
+    """Airflow 3.1 counts only clears of DAG runs that have ended."""
+    monkeypatch.setattr(run_identity, "COUNTS_EVERY_CLEAR", counts_every_clear)
+    lowered = context(None, max_tries=3, retries=1, try_number=2)
+    assert generation_of(lowered) == generation
+
+
+def test_without_a_state_store_a_clear_of_a_different_task_is_no_clear_of_this_one() -> None:
+    """After a clear, the generation is above the number of clears if the task had retries."""
+    before, after = (context(None, max_tries=4, clears=clears) for clears in (1, 2))
+    assert generation_of(before) == generation_of(after) == 3
+
+
+def test_without_a_state_store_a_clear_after_a_failure_starts_the_next_generation() -> None:
+    first, cleared = context(None, max_tries=1), context(None, max_tries=3, clears=1)
+    assert (generation_of(first), generation_of(cleared)) == (0, 2)

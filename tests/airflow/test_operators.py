@@ -5,9 +5,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
@@ -56,6 +54,7 @@ from airflow_hiveacid.operators.hive_acid import (
 from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
 from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from tests.support.airflow_minors import DagBag, DagSerialization
 from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:

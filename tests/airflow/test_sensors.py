@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import (
-    AirflowRescheduleException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    TaskDeferred,
-)
-from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_hiveacid.airflow_names import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MetastoreUnavailableError,
@@ -33,6 +27,7 @@ from airflow_hiveacid.sensors.hive_acid import (
 )
 from airflow_hiveacid.watch.health import CompactionNeed
 from airflow_hiveacid.watch.trigger import ConditionTrigger
+from tests.support.airflow_minors import AirflowRescheduleException, DagSerialization, since_3_3
 from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
@@ -363,6 +358,7 @@ def test_silent_fail_does_not_hide_a_missing_table(answers: list[object]) -> Non
         run_task(_polling(silent_fail=True))
 
 
+@since_3_3
 def test_in_reschedule_mode_the_start_of_an_outage_is_stored_between_pokes(
     answers: list[object],
 ) -> None:
@@ -375,6 +371,17 @@ def test_in_reschedule_mode_the_start_of_an_outage_is_stored_between_pokes(
         run_task(_polling(mode="reschedule", max_outage_s=0), context)
 
 
+def test_without_a_state_store_an_outage_never_ends_the_wait_in_reschedule_mode(
+    answers: list[object],
+) -> None:
+    """Each poke runs in a process of its own, so the sensor waits until its timeout."""
+    answers += [_DOWN] * 5
+    for _ in range(5):
+        with pytest.raises(AirflowRescheduleException):
+            run_task(_polling(mode="reschedule", max_outage_s=0), _context())
+
+
+@since_3_3
 def test_an_outage_of_an_earlier_try_does_not_count(answers: list[object]) -> None:
     context = {**_context(), "task_state_store": StateStore()}
     answers += [_DOWN, _DOWN]

@@ -303,9 +303,16 @@ class StateStore(dict[str, Any]):
 
 
 def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) -> dict[str, Any]:
-    """What a task sees when it runs, as far as these operators look at it."""
+    """What a task sees when it runs, as far as these operators look at it.
+
+    Below Airflow 3.3, it sees no state store.
+    """
     from airflow.sdk.execution_time.context import OutletEventAccessors  # noqa: PLC0415
 
+    from tests.support.airflow_minors import IS_3_3  # noqa: PLC0415 - imports Airflow
+
+    if not IS_3_3:
+        more.pop("task_state_store", None)
     xcoms: dict[str, object] = {}
     ti = SimpleNamespace(
         dag_id="dag",
@@ -329,8 +336,15 @@ def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) ->
 
 
 def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
-    """Render the templates and execute, as the task runner does."""
+    """Render the templates and execute, as the task runner does.
+
+    Below Airflow 3.3, Airflow gets AirflowFailException in place of an error of ours that the
+    task's policy does not retry. Callers get ours, as Airflow 3.3 does.
+    """
     from airflow.sdk.bases.operator import ExecutorSafeguard  # noqa: PLC0415
+
+    from airflow_hiveacid.airflow_names import AirflowFailException, RetryAction  # noqa: PLC0415 - as above
+    from tests.support.airflow_minors import IS_3_3  # noqa: PLC0415 - as above
 
     seen = context or context_of(operator.task_id)
     seen["ti"].task = operator
@@ -338,6 +352,13 @@ def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> A
     token = ExecutorSafeguard.tracker.set(operator)
     try:
         return operator.execute(seen)  # type: ignore[arg-type]
+    except AirflowFailException as failure:
+        error = failure.__cause__
+        if IS_3_3 or not isinstance(error, Exception) or str(failure) != str(error):
+            raise
+        if operator.retry_policy.evaluate(error, 1, 3).action is not RetryAction.FAIL:
+            raise
+        raise error  # noqa: B904 - it is the cause
     finally:
         ExecutorSafeguard.tracker.reset(token)
 

@@ -77,7 +77,7 @@ def describe_outlets(
 def _add_partitions(event: Any, keys: list[str]) -> None:  # noqa: ANN401 - Airflow's accessor
     if hasattr(event, "add_partitions"):
         event.add_partitions(keys)
-    else:  # Airflow 3.1, 3.2
+    elif keys:  # Airflow 3.1, 3.2
         _log.warning("events have no partition keys below Airflow 3.3; left out: %s", keys)
 
 

@@ -14,7 +14,8 @@ docs/decisions/ledger.md.
 
 Example:
     >>> from types import SimpleNamespace
-    >>> context = {"ti": SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))}
+    >>> ti = SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))
+    >>> context = {"ti": ti, "dag_run": SimpleNamespace(clear_number=1)}
     >>> generation_of(context)  # without a state store, only clears are counted
     1
 """
@@ -25,7 +26,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.airflow_names import conf
+from airflow_hiveacid.airflow_names import COUNTS_EVERY_CLEAR, conf
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def generation_of(context: Context) -> int:
     """Count how many times this task was cleared after its result had reached Airflow."""
     ti, store = context["ti"], context.get("task_state_store")
     if store is None:
+        # If `retries` was lowered, the difference is above 0 without a clear.
+        if COUNTS_EVERY_CLEAR and not context["dag_run"].clear_number:
+            return 0
         return max(0, ti.max_tries - (ti.task.retries or 0))
     delivered: Any = store.get(DELIVERED_KEY)
     if not isinstance(delivered, dict):

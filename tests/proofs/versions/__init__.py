@@ -1,0 +1,1 @@
+"""The supported versions of Airflow, each beside the versions that were its pins."""

@@ -1,0 +1,80 @@
+"""The table of Airflow's versions in docs/reference/versions.md, and what its run takes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.proofs.versions import airflow_releases
+from tests.proofs.versions.airflow_releases import (
+    MARK,
+    PAGE,
+    RELEASES,
+    Outcome,
+    StepError,
+    changed,
+    counts,
+    wanted,
+    write,
+)
+from tests.support.documents import between
+
+GOOD = Outcome(
+    version="3.2.2",
+    raised=("pyarrow 23.0.1 to 26.0.1",),
+    steps=("passed", "9 imported", "17 parsed", "5 passed"),
+)
+
+
+def test_the_page_names_every_minor_that_the_run_tries() -> None:
+    minors = ", ".join(version.rpartition(".")[0] for version in RELEASES)
+    assert f"| Airflow | {minors} |" in PAGE.read_text()
+    between(PAGE.read_text(), MARK)
+
+
+def test_a_line_of_the_table_has_each_step_and_ends_at_a_failure(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n<!-- {MARK} -->\n<!-- end of airflow -->\nafter\n")
+    broken = Outcome(version="3.1.8", steps=("passed",), failure="no module x | y")
+    write([broken, GOOD], page)
+    table = between(page.read_text(), MARK).splitlines()
+    assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert table[2].startswith("| 3.1.8 | 2026-03-12 | none | passed | failed: no module x \\| y |")
+    cells = "3.2.2 | 2026-06-04 | pyarrow 23.0.1 to 26.0.1 | passed | 9 imported | 17 parsed"
+    assert table[3] == f"| {cells} | 5 passed |"
+    assert (broken.is_good, GOOD.is_good) == (False, True)
+
+
+def test_pins_are_made_for_airflow_and_for_what_we_need_without_our_bounds() -> None:
+    first, *names = wanted("3.1.8")
+    assert first == "apache-airflow==3.1.8"
+    assert {"apache-airflow-providers-apache-spark", "boto3", "pyarrow"} <= set(names)
+    assert not any(character in name for name in names for character in "<>=")
+
+
+def test_a_pin_that_was_raised_or_is_gone_is_listed() -> None:
+    pins = {"rich": "13", "thrift": "1", "old": "2"}
+    assert changed(pins, {"rich": "14", "thrift": "1", "new": "1"}) == (
+        "old 2 to nothing",
+        "rich 13 to 14",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("3 failed, 5 passed, 2 skipped, 9 deselected in 1.20s", "3 failed, 5 passed, 2 skipped"),
+        ("ImportError: no", ""),
+    ],
+)
+def test_the_counts_of_pytest_are_read_from_its_last_line(line: str, found: str) -> None:
+    assert counts(line) == found
+
+
+def test_a_failed_program_raises_its_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert airflow_releases._run(sys.executable, "-c", "print('a')") == "a\n"
+    with pytest.raises(StepError, match=r"^ValueError: no$"):
+        airflow_releases._run(sys.executable, "-c", "raise ValueError('no')")
+    assert "Traceback" in capsys.readouterr().err
