@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from importlib.metadata import version
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.supported_versions import check_airflow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-_OLDEST: Final = (3, 1)
-_FOUND: Final = version("apache-airflow-core")
-
-if tuple(int(part) for part in _FOUND.split(".")[:2]) < _OLDEST:
-    raise ConfigurationError(
-        f"Airflow {_FOUND} is too old for airflow-provider-hiveacid, which runs on Airflow 3.1 to"
-        " 3.3; upgrade Airflow. docs/reference/versions.md lists all supported versions."
-    )
+check_airflow()  # before Airflow is imported
 
 from airflow.sdk import BaseOperator  # noqa: E402 - an old Airflow may lack it
 

@@ -59,6 +59,7 @@ from airflow_hiveacid.metastore.wire import (
     Struct,
     seconds,
 )
+from airflow_hiveacid.supported_versions import METASTORE, PAGE
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
@@ -486,7 +487,8 @@ class Connection:
             return MetastoreGeneration.V3
         raise MetastoreVersionError(
             f"metastore {', '.join(self.endpoint.uris)} is older than Hive 3.0 and has no write"
-            " IDs; use Hive 3.1 or 4.x"
+            f" IDs; airflow-provider-hiveacid runs on {METASTORE}. {PAGE} lists all supported"
+            " versions."
         )
 
     def _knows(self, method: str, request: object) -> bool:
