@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import check_can_serve
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable, TableChange, table_info
+from airflow_hiveacid.metastore.client.connection import _PROBES
 from airflow_hiveacid.metastore.client.lock_calls import _response
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.constraints.ttypes import (
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 REF = TableRef("d", "t")
 COLUMN = Column(name="id", type="int")
+PAGE = Path(__file__).resolve().parents[4] / "docs/reference/distributions.md"
 YOUNGEST = "add_write_ids_to_min_history"
 
 
@@ -112,6 +115,11 @@ def test_a_server_with_all_calls_lacks_none_and_is_asked_once() -> None:
     with StubServer(**server.answers) as stub, client_of(stub) as client:
         assert [client.missing_calls for _ in range(2)] == [(), ()]
         assert server.sent[YOUNGEST] == [(0, {})]  # it records nothing
+
+
+def test_the_page_of_distributions_says_what_happens_without_each_call_that_is_tried() -> None:
+    named = {name for name in _PROBES if name != "get_valid_write_ids"}  # since Hive 3.0
+    assert {name for name in named if f"`{name}`" not in PAGE.read_text()} == set()
 
 
 def test_hive_3_1_lacks_no_call_that_its_generation_should_have() -> None:
