@@ -79,7 +79,7 @@ class Overview:
         noted = TableNotes.of(table).noted(files)
         tags: dict[str, Tag] = {}
         notes.noted_tags(tags)
-        is_served = client.generation is not MetastoreGeneration.V3
+        is_served = client.generation is not MetastoreGeneration.V3 and not client.missing_calls
         waiting = frozenset(
             entry.partition
             for entry in (client.show_compactions(table.ref) if is_served else ())

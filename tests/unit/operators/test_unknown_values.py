@@ -12,8 +12,9 @@ from airflow_hiveacid.format.errors import KeepingRefusedError
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.cleaned_entries import ready_entries
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
@@ -152,3 +153,18 @@ def test_a_cleaner_keeps_the_note_of_a_compaction_in_an_unknown_state(
     server.queue[number] = replace(entry, state=RESTING, ended_s=5.0)
     with_past(client, table, plan_only=False)
     assert notes.highest_write_id(number) is None
+
+
+@_V4
+def test_a_server_without_the_calls_of_workers_keeps_the_entries_of_its_queue(
+    client: FakeClient, server: FakeMetastore, table: TableInfo
+) -> None:
+    number = client.request_compaction(table.ref, None, CompactionType.MAJOR).entry_id or 0
+    ready = replace(server.queue[number], state=CompactionState.READY_FOR_CLEANING)
+    server.queue[number] = ready
+    (whole,) = client.list_partitions(table)
+    assert ready_entries(client, table, whole) == [ready]
+    assert Overview.of(client, table).waiting == {None}
+    server.missing_calls = ("add_write_ids_to_min_history",)
+    assert ready_entries(client, table, whole) == []
+    assert Overview.of(client, table).waiting == frozenset()

@@ -20,11 +20,20 @@ from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable, TableC
 from airflow_hiveacid.metastore.client.connection import _PROBES
 from airflow_hiveacid.metastore.client.lock_calls import _response
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.gen.compaction.ttypes import (
+    CompactionInfoStruct,
+    OptionalCompactionInfoStruct,
+)
 from airflow_hiveacid.metastore.gen.constraints.ttypes import (
     CheckConstraintsResponse,
     DefaultConstraintsResponse,
     NotNullConstraintsResponse,
     SQLNotNullConstraint,
+)
+from airflow_hiveacid.metastore.gen.notifications.ttypes import (
+    CurrentNotificationEventId,
+    NotificationEvent,
+    NotificationEventResponse,
 )
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     AlterTableResponse,
@@ -56,6 +65,7 @@ if TYPE_CHECKING:
 REF = TableRef("d", "t")
 COLUMN = Column(name="id", type="int")
 PAGE = Path(__file__).resolve().parents[4] / "docs/reference/distributions.md"
+WRITE_ID = '{"dbName": "d", "tableName": "t", "txnIdList": [4], "writeIdList": [2]}'
 YOUNGEST = "add_write_ids_to_min_history"
 
 
@@ -257,6 +267,48 @@ def test_unknown_types_of_tables_and_owners_are_read_and_sent_back_as_they_came(
         client.set_table_parameters(REF, {"a": "b"})
     ((request,),) = server.sent["alter_table_req"]
     assert (request.table.tableType, request.table.ownerType) == ("LOGICAL_TABLE", 42)
+
+
+def test_an_unknown_letter_of_a_claimed_compaction_goes_back_as_it_came() -> None:
+    given = CompactionInfoStruct(id=7, dbname="d", tablename="t", type=9, state="z")
+    server = Server(
+        find_next_compact2=lambda _: OptionalCompactionInfoStruct(ci=given), mark_failed=nothing
+    )
+    with StubServer(**server.answers) as stub, client_of(stub) as client:
+        claim = client.find_next_compaction("w", worker_version="1", pool="p")
+        assert claim is not None
+        client.mark_failed(claim)
+    ((sent,),) = server.sent["mark_failed"]
+    assert (sent.type, sent.state) == (9, "z")
+
+
+def test_an_event_of_an_unknown_type_and_format_does_not_hide_the_others() -> None:
+    events = [
+        NotificationEvent(
+            eventId=number,
+            eventTime=100 + number,
+            eventType=kind,
+            dbName="d",
+            tableName="t",
+            message=message,
+            messageFormat="rot13-3.0",
+        )
+        for number, (kind, message) in enumerate(
+            [
+                ("ALLOC_WRITE_ID_EVENT", WRITE_ID),
+                ("FOLD_TABLE", "unreadable"),
+                ("ALTER_CATALOG", ""),
+                ("COMMIT_TXN", '{"txnid": 4}'),
+            ],
+            1,
+        )
+    ]
+    server = Server(
+        get_current_notificationEventId=lambda: CurrentNotificationEventId(eventId=4),
+        get_next_notification=lambda _: NotificationEventResponse(events=events),
+    )
+    with StubServer(**server.answers) as stub, client_of(stub) as client:
+        assert client.logged_commits(REF) == {2: 104}
 
 
 def test_an_unknown_state_of_a_requested_lock_is_named_in_the_answer() -> None:
