@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.supported_versions import check_airflow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-_OLDEST: Final = (3, 1)
-
-try:
-    _FOUND: Final = version("apache-airflow-core")
-except PackageNotFoundError:  # Airflow 2
-    _FOUND = version("apache-airflow")  # type: ignore[misc]
-_MINOR: Final = tuple(int(part) for part in _FOUND.split(".")[:2])
-
-if _MINOR < _OLDEST:
-    raise ConfigurationError(
-        f"Airflow {_FOUND} is too old for airflow-provider-hiveacid, which runs on Airflow 3.1 to"
-        " 3.3; upgrade Airflow. docs/reference/versions.md lists all supported versions."
-    )
+check_airflow()  # before Airflow is imported
 
 from airflow.sdk import BaseOperator  # noqa: E402 - an old Airflow may lack it
 
@@ -74,7 +62,7 @@ try:
 except ImportError:  # 3.1
     from airflow.stats import Stats as stats  # type: ignore[no-redef]  # noqa: N813 - the module's name since 3.3
 
-COUNTS_EVERY_CLEAR: Final = _MINOR >= (3, 2)
+COUNTS_EVERY_CLEAR: Final = not version("apache-airflow-core").startswith("3.1.")
 """Whether the `clear_number` of a DAG run also counts clears before the run has ended."""
 
 HAS_RETRY_POLICIES: Final = "retry_policy" in signature(BaseOperator.__init__).parameters

@@ -17,10 +17,13 @@ Example:
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+_OF_AIRFLOW: Final = {f"airflow_hiveacid.{n}" for n in ("assets", "hooks", "operators", "sensors")}
 
 
 def lazy_names(
@@ -37,6 +40,8 @@ def lazy_names(
     def get(name: str) -> Any:  # noqa: ANN401 - exported names have various types
         if name not in home_of:
             raise AttributeError(f"module {face!r} has no attribute {name!r}")
+        if face in _OF_AIRFLOW:  # an old Airflow lacks names that the modules import
+            import_module("airflow_hiveacid.supported_versions").check_airflow()
         return getattr(import_module(home_of[name]), name)
 
     return get, lambda: sorted(home_of), sorted(home_of)

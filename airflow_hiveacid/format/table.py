@@ -219,7 +219,8 @@ class TableInfo:
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
     `table_id` tells the table from an earlier one of the same name. `constraints` is set only for
-    jobs that write rows.
+    jobs that write rows. `write_needs` names what the metastore requires of writers that are not
+    this client; empty if this client may write.
     """
 
     ref: TableRef
@@ -235,6 +236,7 @@ class TableInfo:
     parameters: Mapping[str, str] = field(default_factory=dict)
     table_id: str = ""
     constraints: Constraints = Constraints()
+    write_needs: str = ""
 
     @property
     def reads_originals(self) -> bool:

@@ -55,8 +55,8 @@ ROOMS: Final = (
 )
 """The subpackages that the application imports; none of them imports Airflow."""
 
-MODULES: Final = ("__init__", "acid", "errors", "lazy_names")
-"""The top-level modules that users' programs import, and `lazy_names`."""
+MODULES: Final = ("__init__", "acid", "errors", "lazy_names", "supported_versions")
+"""The top-level modules that users' programs import, and those that these need."""
 
 LIBRARIES: Final = ("thrift", "hmsclient")
 """Distributions that are packed into the zip; they have no native code."""

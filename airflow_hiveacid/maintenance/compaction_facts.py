@@ -344,15 +344,21 @@ def read_facts(
 
 
 def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
-    """Check that the metastore lets our workers serve the queue, if this is the job's choice.
+    """Check that the metastore lets our workers compact and, by choice 'queued', serve the queue.
 
     Raises:
-        MetastoreVersionError: it is a 3.1 metastore.
+        MetastoreVersionError: it is a 3.1 metastore, or it may ignore the pools of the queue.
     """
     if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
         raise MetastoreVersionError(
             "choice 'queued' needs a Hive 4 metastore: only Hive's own workers can serve the queue"
             " of Hive 3.1. Use choice 'auto', which compacts by the thresholds"
+        )
+    # A server without pools would hand our workers requests for other tables.
+    if client.missing_calls:
+        raise MetastoreVersionError(
+            f"the metastore does not know {', '.join(client.missing_calls)}, so only Hive's own"
+            " workers can compact there (ALTER TABLE ... COMPACT; docs/reference/distributions.md)"
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.versions.loss_detector import LossDetector
-
-
-_UNDER_WAY: Final = frozenset(
-    {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +79,7 @@ class Overview:
         noted = TableNotes.of(table).noted(files)
         tags: dict[str, Tag] = {}
         notes.noted_tags(tags)
-        is_served = client.generation is not MetastoreGeneration.V3
+        is_served = client.generation is not MetastoreGeneration.V3 and not client.missing_calls
         waiting = frozenset(
             entry.partition
             for entry in (client.show_compactions(table.ref) if is_served else ())
@@ -135,8 +130,6 @@ def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes
     noted = own.compactions(notes.files)
     if not noted:
         return
-    under_way = {
-        entry.entry_id for entry in client.show_compactions(table.ref) if entry.state in _UNDER_WAY
-    }
+    under_way = {entry.entry_id for entry in client.show_compactions(table.ref) if entry.is_pending}
     for entry_id in sorted(noted - under_way):
         own.forget_compaction(entry_id)

@@ -81,6 +81,7 @@ _VIEWS: Final[Mapping[str, str]] = {
     "VIRTUAL_VIEW": "a view; use the tables that it selects from",
     _MATERIALIZED: "a materialized view, which only Hive may change; it can only be a source",
 }
+_NO_ACCESS: Final = 1  # hive_metastoreConstants.ACCESSTYPE_NONE
 # Hive versions before the second hash function did not set `bucketing_version` (Hive 3's
 # Table.getBucketingVersion).
 _OLDEST_BUCKETING: Final = "1"
@@ -154,6 +155,10 @@ def source_info(table: Struct) -> TableInfo:
     """Convert the Table struct of a table or materialized view that is only read."""
     if table.tableType in _VIEWS and table.tableType != _MATERIALIZED:
         raise _is_view(table)
+    if table.accessType == _NO_ACCESS:
+        needs = ", ".join(table.requiredReadCapabilities or ["capabilities that are unknown here"])
+        detail = f"is a {table.tableType}: the metastore requires {needs} of its readers"
+        raise UnsupportedTableError(table=_ref(table), detail=detail)
     parameters = dict(table.parameters or {})
     storage = table.sd
     bucket_columns = tuple(name.lower() for name in storage.bucketCols or ())
@@ -171,6 +176,7 @@ def source_info(table: Struct) -> TableInfo:
         parameters=parameters,
         # Tables have no ID in Hive 3.1. So add the creation time, because ALTER never changes it.
         table_id=f"{table.createTime}.{table.id or 0}",
+        write_needs=", ".join(table.requiredWriteCapabilities or ()),
     )
 
 

@@ -107,10 +107,8 @@ class EntryStatus:
         if is_left or entry.compaction_type is CompactionType.ABORT_TXN_CLEANUP:
             return "check that the metastore's cleaner runs"
         if entry.state is CompactionState.INITIATED:
-            return (
-                "run HiveAcidCompactOperator, check Hive's compaction workers, or end it with"
-                f" `cancel {table}`"
-            )
+            ours = "" if entry.waits_for_hive else "run HiveAcidCompactOperator, "
+            return f"{ours}check Hive's compaction workers, or end it with `cancel {table}`"
         if entry.is_committed:
             return f"`clean {table}` ends the entry when no reader needs the replaced files"
         command = f"abort {entry.txn_id}" if is_ready else f"cancel {table}"

@@ -306,6 +306,10 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         """The generation of the server. Raises MetastoreVersionError if it is older than 3.0."""
 
     @property
+    def missing_calls(self) -> tuple[str, ...]:
+        """Calls that this 4.x server lacks, because it is older than 4.0.1; empty on 3.1."""
+
+    @property
     def metastore_id(self) -> str:
         """The ID of the metastore's database; a restored dump has the ID of the original."""
 

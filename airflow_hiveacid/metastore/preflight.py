@@ -52,6 +52,7 @@ class Concern(enum.Enum):
     SHORT_TIMEOUT = "short_timeout"
     NO_COMPACTOR = "no_compactor"
     LATE_CLEANER = "late_cleaner"
+    MISSING_CALLS = "missing_calls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,12 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
                 ),
             )
         )
+    if client.missing_calls:
+        text = (
+            f"this metastore lacks {', '.join(client.missing_calls)} of Hive 4: it is untested, and"
+            " this provider does not compact there (docs/reference/distributions.md)"
+        )
+        found.append(SettingFinding(concern=Concern.MISSING_CALLS, text=text))
     if client.txn_timeout_s < _SHORTEST_TIMEOUT_S:
         found.append(
             SettingFinding(

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
+import pyspark
 from pyspark import SparkConf, SparkContext, SparkFiles
 
 from airflow_hiveacid.format.codec import to_json
@@ -47,6 +48,7 @@ from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.executors import await_executor
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
+from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -58,6 +60,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -129,7 +132,9 @@ def run_application(
     name = parser.parse_args(argv).spec
     try:
         with typed_failures():
+            PYSPARK.check(pyspark.__version__, newest=True)
             spark = open_session(f"hiveacid-{kind}")
+            JAVA.check(str(jvm_of(spark).java.lang.System.getProperty("java.version")))
     except Exception as error:  # noqa: BLE001 - the process edge, as in run_spec
         return _without_session(name, error)
     try:

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from airflow.sdk import TriggerRule
 
+from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -106,6 +107,19 @@ def rendered(dag: DAG, task_id: str, day: datetime) -> HiveAcidSparkOperator:
         context = {"var": variables, **interval}
         setattr(task, name, task.render_template(value, context, environment))
     return task
+
+
+def test_an_unsupported_airflow_is_an_import_error_that_ends_with_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supported_versions, "version", lambda _: "3.0.6")
+    (tmp_path / "old.py").write_text(
+        "from airflow.sdk import DAG\nfrom airflow_hiveacid.operators import HiveAcidSqlOperator\n"
+    )
+    (error,) = DagBag(dag_folder=str(tmp_path)).import_errors.values()
+    last = error.strip().splitlines()[-1]
+    assert "Airflow 3.0.6 is too old for airflow-provider-hiveacid, which runs on" in last
+    assert f"Airflow 3.1 to 3.3; install one of these. {supported_versions.PAGE}" in last
 
 
 def test_airflow_parses_every_example_dag_without_errors(dag_bag: DagBag) -> None:

@@ -12,7 +12,13 @@ import yaml
 from packaging.requirements import Requirement
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN, HIVE_4, POSTGRESQL_DRIVER_VERSION
+from airflow_hiveacid import supported_versions as supported
+from airflow_hiveacid.local.releases import (
+    DEPENDENCY_PLUGIN,
+    HIVE_4,
+    POSTGRESQL_DRIVER_VERSION,
+    RELEASES,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -144,6 +150,33 @@ def test_every_requirement_is_pinned_to_an_allowed_version(project: dict[str, An
 
 def test_the_pinned_requirements_contain_no_url() -> None:
     assert not re.search(r"https?:|@", (ROOT / "constraints.txt").read_text())
+
+
+def test_the_page_of_versions_shows_the_supported_versions() -> None:
+    lines = (ROOT / supported.PAGE).read_text().splitlines()
+    start = lines.index("| part | versions |") + 2
+    cells = [line.strip("| ").split(" | ") for line in lines[start : lines.index("", start)]]
+    rows = {part: re.sub(r"\s*\(.*?\)", "", versions) for part, versions in cells}
+    windows = (
+        *(supported.AIRFLOW, supported.METASTORE, supported.PYSPARK),
+        *(supported.JAVA, supported.PYTHON),
+    )
+    assert len(rows) == len(windows)
+    for part, versions in rows.items():
+        (window,) = (w for w in windows if part.endswith(w.part) or part.startswith(w.part))
+        assert tuple(re.split(r",\s*", versions.strip())) == window.versions
+
+
+def test_the_bounds_of_the_package_are_those_of_the_supported_versions(
+    project: dict[str, Any],
+) -> None:
+    table = project["project"]
+    assert table["requires-python"] == f">={supported.PYTHON.versions[0]}"
+    named = [re.search(r":: Python :: (3\.\d+)$", one) for one in table["classifiers"]]
+    assert tuple(match[1] for match in named if match) == supported.PYTHON.versions
+    (airflow,) = (r for r in map(Requirement, table["dependencies"]) if r.name == "apache-airflow")
+    assert f">={supported.AIRFLOW.versions[0]}" in str(airflow.specifier)
+    assert {release.version for release in RELEASES} == set(supported.METASTORE.versions)
 
 
 def test_the_version_is_three_numbers() -> None:

@@ -83,6 +83,10 @@ class FakeClient:
         return self.server.generation
 
     @property
+    def missing_calls(self) -> tuple[str, ...]:
+        return self.server.missing_calls
+
+    @property
     def metastore_id(self) -> str:
         return self.server.metastore_id
 

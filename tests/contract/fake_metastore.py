@@ -104,6 +104,7 @@ class FakeMetastore:
         self, generation: MetastoreGeneration, clock: Clock, *, txn_timeout_s: float = 20.0
     ) -> None:
         self.generation = generation
+        self.missing_calls: tuple[str, ...] = ()
         self.clock = clock
         self.txn_timeout_s = txn_timeout_s
         self.guard = threading.RLock()

@@ -25,6 +25,7 @@ from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.s3_fronts import lists_late
+from tests.support.chosen_versions import chosen
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.s3_lab import MotoS3
 from tests.support.s3_session import knowing
@@ -60,7 +61,7 @@ def metastore(
 ) -> Iterator[LocalMetastore]:
     """One whose warehouse is on S3."""
     config = LocalMetastoreConfig(
-        version=request.param,
+        version=chosen(request.param),
         data_dir=tmp_path_factory.mktemp("metastore"),
         access=s3.access,
         extra_settings=s3.warehouse,

@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
     fitting_job_id,
 )
+from tests.support.chosen_versions import chosen
 from tests.support.spark_lab import make_lab
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ ROWS = [(0,), (1,), (2,)]
 @pytest.fixture(scope="module")
 def initiating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
     config = LocalMetastoreConfig(
-        version="4.0.1",
+        version=chosen("4.0.1"),
         data_dir=tmp_path_factory.mktemp("initiating"),
         initiator_on=True,
         ends_with_parent=True,

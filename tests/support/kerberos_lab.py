@@ -25,6 +25,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import JARS, class_path
+from tests.support.chosen_versions import chosen
 from tests.support.logins import access_kinds
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.secret_search import files_below, forms_of
@@ -120,7 +121,7 @@ class KerberosLab:
         access = access_kinds.kerberos(self.kdc)
         access = replace(access, core_settings={**access.core_settings, **self.hdfs.client})
         config = LocalMetastoreConfig(
-            version=self._version,
+            version=chosen(self._version),
             data_dir=self.folder / "metastore",
             access=access,
             log_level="INFO",

@@ -31,6 +31,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
+from tests.support.chosen_versions import chosen
 from tests.support.logins import access_kinds
 from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
@@ -215,7 +216,7 @@ class LoginLab:
         if found is None:
             name = f"{kind.replace(' ', '-').replace(',', '')}-{version}"
             config = LocalMetastoreConfig(
-                version=version,
+                version=chosen(version),
                 data_dir=self.folder / name,
                 access=KINDS[kind].access(self),
                 txn_timeout_s=8.0,

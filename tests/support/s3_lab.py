@@ -22,8 +22,10 @@ from airflow_hiveacid.local.access import Access
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.process import free_port
+from airflow_hiveacid.local.releases import HIVE_4
 from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from tests.support.chosen_versions import chosen
 from tests.support.listening import until_listening
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ class MotoS3:
     def metastore(self, folder: Path) -> Iterator[LocalMetastore]:
         """A metastore that keeps its warehouse here, and may have tables elsewhere."""
         config = LocalMetastoreConfig(
+            version=chosen(HIVE_4.version),
             data_dir=folder,
             access=self.access,
             extra_settings=self.warehouse,

@@ -35,6 +35,7 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.process_user import user_path
+from airflow_hiveacid.supported_versions import PYSPARK
 
 if TYPE_CHECKING:
     import argparse
@@ -123,6 +124,7 @@ def _spark(options: argparse.Namespace) -> str:
     match = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
     if match is None:
         raise ConfigurationError(f"{program} --version does not print a version of Spark")
+    PYSPARK.check(match[1], newest=True)
     return f"Spark {match[1]} ({program})"
 
 

@@ -19,6 +19,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-_FIRST_PYSPARK: Final = (3, 5)
-_FIRST_UNSUPPORTED: Final = (4, 2)
-PYSPARK: Final = "pyspark>={}.{},<{}.{}".format(*_FIRST_PYSPARK, *_FIRST_UNSUPPORTED)
-"""The supported versions of PySpark; inserts and updates fail with 4.2 and 4.3."""
+_WINDOW: Final = supported_versions.PYSPARK
+_MAJOR, _MINOR = map(int, _WINDOW.versions[-1].split("."))
+PYSPARK: Final = f"pyspark>={_WINDOW.versions[0]},<{_MAJOR}.{_MINOR + 1}"
+"""The supported versions of PySpark, as pip takes them."""
 
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""
@@ -77,11 +78,11 @@ def requirements(pyspark: str | None = None) -> tuple[str, ...]:
     """
     if pyspark is None:
         return (PYSPARK, *LIBRARIES)
-    release = re.match(r"(\d+)\.(\d+)(\.|$)", pyspark)
-    minor = release and (int(release[1]), int(release[2]))
-    if minor is None or not _FIRST_PYSPARK <= minor < _FIRST_UNSUPPORTED:
+    is_version = re.match(r"\d+\.\d+(\.|$)", pyspark)
+    if not is_version or _WINDOW.fault(pyspark):
         raise ConfigurationError(
-            f"PySpark {pyspark} is not supported: give --pyspark a version of {PYSPARK}"
+            f"PySpark {pyspark} is not supported: give --pyspark a version of {PYSPARK}."
+            f" {supported_versions.PAGE} lists all supported versions"
         )
     return (f"pyspark=={pyspark}", *LIBRARIES)
 

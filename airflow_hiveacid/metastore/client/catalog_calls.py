@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
+    MetastoreVersionError,
     TableNotFoundError,
     UnsupportedTableError,
 )
@@ -43,16 +45,15 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
 )
 from airflow_hiveacid.metastore.wire import Struct
 
-# The capabilities that HiveServer2 sends to create ACID tables
-# (HiveConf.METASTORE_CLIENT_CAPABILITIES).
-_WRITER_CAPABILITIES: Final = [
-    "HIVEFULLACIDWRITE",
-    "HIVEFULLACIDREAD",
-    "HIVEMANAGEDINSERTWRITE",
-    "HIVEMANAGEDINSERTREAD",
-    "HIVEBUCKET2",
-]
-_IDENTIFIER: Final = "airflow-provider-hiveacid"
+# A part of what HiveServer2 sends (HiveConf.METASTORE_CLIENT_CAPABILITIES). 4.x requires them to
+# create an ACID table. In an answer, they determine the access that `catalog.source_info` reads.
+_CAPABILITIES: Final[Mapping[str, object]] = {
+    "processorCapabilities": [
+        *("HIVEFULLACIDWRITE", "HIVEFULLACIDREAD", "HIVEMANAGEDINSERTWRITE"),
+        *("HIVEMANAGEDINSERTREAD", "HIVEBUCKET2", "EXTREAD", "EXTWRITE", "HIVESQL", "HIVEMQT"),
+    ],
+    "processorIdentifier": "airflow-provider-hiveacid",
+}
 # The batch size limits the size of one response, because a partition takes a few kilobytes.
 _PARTITIONS_PER_CALL: Final = 500
 # Each whole definition contains all columns of the table. A server accepts 100 MB per message.
@@ -114,15 +115,11 @@ class CatalogCalls:
 
     def create_table(self, table: catalog.NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
-        if self._connection.generation is MetastoreGeneration.V3:
-            self._connection.call("create_table", struct, repeat=Repeat.NEVER)
-        else:
-            request = CreateTableRequest(
-                table=struct,
-                processorCapabilities=_WRITER_CAPABILITIES,
-                processorIdentifier=_IDENTIFIER,
-            )
+        request = CreateTableRequest(table=struct, **_CAPABILITIES)
+        try:
             self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
+        except MetastoreVersionError:  # Hive 3.1 requires no capabilities
+            self._connection.call("create_table", struct, repeat=Repeat.NEVER)
         return self.get_table(table.ref)
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
@@ -296,6 +293,7 @@ class CatalogCalls:
             dbName=ref.db,
             tblName=ref.name,
             capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
+            **_CAPABILITIES,
         )
         faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
         return self._connection.call(
@@ -384,21 +382,26 @@ class CatalogCalls:
             )
         properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
         environment = EnvironmentContext(properties=properties)
-        if self._connection.generation is MetastoreGeneration.V3:
-            arguments = (ref.db, ref.name, table, environment)
-            self._connection.call(
-                "alter_table_with_environment_context", *arguments, repeat=Repeat.NEVER
+        if self._connection.generation is not MetastoreGeneration.V3:
+            request = AlterTableRequest(
+                dbName=ref.db,
+                tableName=ref.name,
+                table=table,
+                environmentContext=environment,
+                **_CAPABILITIES,
             )
-            return
-        request = AlterTableRequest(
-            dbName=ref.db, tableName=ref.name, table=table, environmentContext=environment
+            if context is not None:
+                request.writeId, request.validWriteIdList = context.write_id, context.write_ids
+                # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID
+                # in the table struct.
+                table.writeId = context.write_id
+            with suppress(MetastoreVersionError):
+                self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
+                return
+        arguments = (ref.db, ref.name, table, environment)
+        self._connection.call(
+            "alter_table_with_environment_context", *arguments, repeat=Repeat.NEVER
         )
-        if context is not None:
-            request.writeId, request.validWriteIdList = context.write_id, context.write_ids
-            # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID in
-            # the table struct.
-            table.writeId = context.write_id
-        self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
 
     def _send_partitions(
         self, ref: TableRef, partitions: Sequence[Struct], context: _WriteContext
@@ -409,19 +412,22 @@ class CatalogCalls:
             method = "alter_partitions_with_environment_context"
 
         def send(part: Sequence[Struct]) -> None:
-            if method != "alter_partitions_req":
-                arguments = (ref.db, ref.name, list(part), environment)
-                self._connection.call(method, *arguments, repeat=Repeat.SAFE)
-                return
-            request = AlterPartitionsRequest(
-                dbName=ref.db,
-                tableName=ref.name,
-                partitions=list(part),
-                environmentContext=environment,
-                writeId=context.write_id,
-                validWriteIdList=context.write_ids,
+            if method == "alter_partitions_req":
+                request = AlterPartitionsRequest(
+                    dbName=ref.db,
+                    tableName=ref.name,
+                    partitions=list(part),
+                    environmentContext=environment,
+                    writeId=context.write_id,
+                    validWriteIdList=context.write_ids,
+                )
+                with suppress(MetastoreVersionError):
+                    self._connection.call(method, request, repeat=Repeat.SAFE)
+                    return
+            arguments = (ref.db, ref.name, list(part), environment)
+            self._connection.call(
+                "alter_partitions_with_environment_context", *arguments, repeat=Repeat.SAFE
             )
-            self._connection.call(method, request, repeat=Repeat.SAFE)
 
         for _ in self._connection.calls_for(method, partitions, len(partitions), send):
             pass

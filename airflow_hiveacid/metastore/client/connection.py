@@ -52,6 +52,7 @@ from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
+    MaxAllocatedTableWriteIdRequest,
 )
 from airflow_hiveacid.metastore.wire import (
     DEFAULT_TXN_TIMEOUT,
@@ -59,6 +60,7 @@ from airflow_hiveacid.metastore.wire import (
     Struct,
     seconds,
 )
+from airflow_hiveacid.supported_versions import METASTORE, PAGE
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
@@ -74,6 +76,17 @@ _BROKEN: Final = (TTransportException, OSError, EOFError)
 # from TException.
 _REFUSALS: Final = (TException, TExceptionBase)
 
+# Calls that only newer servers know, with arguments that change nothing; the newest comes last.
+# docs/reference/distributions.md says what happens without each call of Hive 4.
+_PROBES: Final[Mapping[str, tuple[object, ...]]] = {
+    "get_valid_write_ids": (GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::"),),
+    # 4.0.1 fails if the list of excluded types is missing and transactions exist.
+    "get_open_txns_req": (GetOpenTxnsRequest(excludeTxnTypes=[]),),
+    "get_max_allocated_table_write_id": (
+        MaxAllocatedTableWriteIdRequest(dbName="default", tableName="hiveacid_probe"),
+    ),
+    "add_write_ids_to_min_history": (0, {}),
+}
 _BUSY: Final = "no free worker thread (metastore.server.max.threads)"
 
 _FIRST_PAUSE_S: Final = 0.2
@@ -148,6 +161,7 @@ class Connection:
         self._brief: Struct = None
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
+        self._missing_calls: tuple[str, ...] | None = None
         self._txn_timeout_s: float | None = None
         self._metastore_id: str | None = None
         self._patience_s: Callable[[], float] = _impatient
@@ -254,6 +268,14 @@ class Connection:
             self._generation = self._probe()
         return self._generation
 
+    @property
+    def missing_calls(self) -> tuple[str, ...]:
+        """Calls that this 4.x server lacks; each connection tries them once."""
+        if self._missing_calls is None:
+            newer = tuple(_PROBES)[2:] if self.generation is MetastoreGeneration.V4 else ()
+            self._missing_calls = tuple(name for name in newer if not self._knows(name))
+        return self._missing_calls
+
     def config_value(self, name: str, default: str) -> str:
         """Return a server setting; the server discloses only hive, hdfs and metastore settings."""
         value: str | None = self.call("get_config_value", name, default, repeat=Repeat.SAFE)
@@ -279,7 +301,7 @@ class Connection:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
         self._stubs = self._brief = self._hms = None
-        self._generation = self._txn_timeout_s = self._metastore_id = None
+        self._generation = self._missing_calls = self._txn_timeout_s = self._metastore_id = None
         if protocol is not None:
             try:
                 protocol.trans.close()
@@ -477,21 +499,19 @@ class Connection:
         self._first = (self._first + 1) % len(self._addresses)
 
     def _probe(self) -> MetastoreGeneration:
-        # Send an empty list of excluded types. 4.0.1 fails if the list is missing and transactions
-        # exist.
-        if self._knows("get_open_txns_req", GetOpenTxnsRequest(excludeTxnTypes=[])):
+        if self._knows("get_open_txns_req"):
             return MetastoreGeneration.V4
-        request = GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
-        if self._knows("get_valid_write_ids", request):
+        if self._knows("get_valid_write_ids"):
             return MetastoreGeneration.V3
         raise MetastoreVersionError(
             f"metastore {', '.join(self.endpoint.uris)} is older than Hive 3.0 and has no write"
-            " IDs; use Hive 3.1 or 4.x"
+            f" IDs; airflow-provider-hiveacid runs on {METASTORE}. {PAGE} lists all supported"
+            " versions."
         )
 
-    def _knows(self, method: str, request: object) -> bool:
+    def _knows(self, method: str) -> bool:
         try:
-            self.call(method, request, repeat=Repeat.SAFE)
+            self.call(method, *_PROBES[method], repeat=Repeat.SAFE)
         except MetastoreVersionError:
             return False
         except (MetastoreCallError, MetastoreInternalError) as error:

@@ -7,9 +7,11 @@ stubs of hmsclient can read primary keys of 3.1 and 4.x, since we need only the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreVersionError
 from airflow_hiveacid.format.table import Constraints, TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.gen.constraints.ttypes import (
@@ -31,12 +33,13 @@ class ConstraintCalls:
     def constraints(self, ref: TableRef) -> Constraints:
         if self._connection.generation is MetastoreGeneration.V4:
             request = AllTableConstraintsRequest(dbName=ref.db, tblName=ref.name, catName=_CATALOG)
-            every = self._ask("get_all_table_constraints", request).allTableConstraints
-            return _of(
-                every.notNullConstraints or (),
-                every.defaultConstraints or (),
-                every.checkConstraints or (),
-            )
+            with suppress(MetastoreVersionError):
+                every = self._ask("get_all_table_constraints", request).allTableConstraints
+                return _of(
+                    every.notNullConstraints or (),
+                    every.defaultConstraints or (),
+                    every.checkConstraints or (),
+                )
         names = {"catName": _CATALOG, "db_name": ref.db, "tbl_name": ref.name}
         return _of(
             self._ask(

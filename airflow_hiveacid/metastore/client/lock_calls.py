@@ -108,9 +108,10 @@ def _component(component: LockComponent) -> Struct:
 
 
 def _response(answer: Struct) -> LockResponse:
-    # A newer server may return a state that is unknown here. Treat such a lock as not granted.
-    state = LOCK_STATES.get(answer.state, LockState.NOT_ACQUIRED)
-    return LockResponse(lock_id=LockId(answer.lockid), state=state, message=answer.errorMessage)
+    state, message = LOCK_STATES.get(answer.state), answer.errorMessage
+    if state is None:  # A newer server may have further states. Treat such a lock as not granted.
+        state, message = LockState.NOT_ACQUIRED, message or f"it is in state {answer.state}"
+    return LockResponse(lock_id=LockId(answer.lockid), state=state, message=message)
 
 
 def _info(item: Struct) -> LockInfo:

@@ -77,6 +77,10 @@ class MetastoreClient(
         return self._connection.generation
 
     @property
+    def missing_calls(self) -> tuple[str, ...]:
+        return self._connection.missing_calls
+
+    @property
     def txn_timeout_s(self) -> float:
         return self._connection.txn_timeout_s
 

@@ -187,21 +187,21 @@ class TransactionCalls:
         return lists
 
     def max_write_id(self, ref: TableRef) -> WriteId:
-        if self._connection.generation is MetastoreGeneration.V3:
-            return self.valid_write_ids([ref], self.valid_txns())[ref].high_watermark
-        request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
-        answer = self._connection.call(
-            "get_max_allocated_table_write_id", request, repeat=Repeat.SAFE
-        )
-        return WriteId(answer.maxWriteId)
+        if self._connection.generation is MetastoreGeneration.V4:
+            request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
+            with suppress(MetastoreVersionError):
+                answer = self._connection.call(
+                    "get_max_allocated_table_write_id", request, repeat=Repeat.SAFE
+                )
+                return WriteId(answer.maxWriteId)
+        return self.valid_write_ids([ref], self.valid_txns())[ref].high_watermark
 
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
         if self._connection.generation is MetastoreGeneration.V4:
+            # The cleaner of a server without this call follows the lowest open transaction.
             by_name = {str(ref): int(write_id) for ref, write_id in lowest.items()}
-            # Servers between 3.1 and 4.0 lack this call; their cleaners follow the lowest open
-            # transaction.
             with suppress(MetastoreVersionError):
                 self._connection.call(
                     "add_write_ids_to_min_history", txn_id, by_name, repeat=Repeat.SAFE

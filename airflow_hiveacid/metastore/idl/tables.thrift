@@ -94,6 +94,7 @@ struct Table {
   /* This and the following fields: 4.x only. */
   19: optional i64 writeId
   20: optional bool isStatsCompliant
+  /* The sum of 1 (none), 2 (read) and 4 (write) or 8 for both; set if capabilities were sent. */
   22: optional i8 accessType
   23: optional list<string> requiredReadCapabilities
   24: optional list<string> requiredWriteCapabilities
@@ -124,6 +125,9 @@ struct GetTableRequest {
   2: required string tblName
   3: optional ClientCapabilities capabilities
   4: optional string catName
+  /* 4.x only: with them, the answer says what a client with these capabilities may do. */
+  8: optional list<string> processorCapabilities
+  9: optional string processorIdentifier
 }
 
 struct GetTableResult {
@@ -152,6 +156,8 @@ struct AlterTableRequest {
   5: optional EnvironmentContext environmentContext
   6: optional i64 writeId
   7: optional string validWriteIdList
+  8: optional list<string> processorCapabilities
+  9: optional string processorIdentifier
 }
 
 struct AlterTableResponse {

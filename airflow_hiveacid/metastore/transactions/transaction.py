@@ -33,6 +33,7 @@ from airflow_hiveacid.format.errors import (
     OvertakenError,
     TransactionAbortedError,
     TransactionError,
+    UnsupportedTableError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import recorded_under
@@ -407,6 +408,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         WriteConflictError: another transaction changed the same partition and committed first.
         CommitStateUnknownError: the response to the commit was lost, and its outcome is unknown.
         NotTransactionalError, InsertOnlyTableError: the table does not allow the operations.
+        UnsupportedTableError: the metastore lets this client only read the table.
     """
     for access in writes:
         _check_writable(access)
@@ -444,3 +446,6 @@ def _check_writable(access: TableAccess) -> None:
     if kind is TransactionalKind.INSERT_ONLY and changes:
         names = " and ".join(sorted(operation.name for operation in changes))
         raise InsertOnlyTableError(table=access.ref, operation=names)
+    if access.table.write_needs:
+        detail = f"is read-only: the metastore requires {access.table.write_needs} of its writers"
+        raise UnsupportedTableError(table=access.ref, detail=detail)

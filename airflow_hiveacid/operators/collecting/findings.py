@@ -289,10 +289,10 @@ def _name(partition: str) -> str:
 
 
 def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> Iterator[Finding]:
-    """Yield exclusive locks and waiting lock requests, which delay the end of a compaction."""
+    """Yield exclusive locks and waiting (or unknown) requests, which delay a compaction's end."""
     for lock in locks:
-        is_exclusive = lock.lock_type in (LockType.EXCLUSIVE, LockType.EXCL_WRITE)
-        if is_exclusive or lock.state is LockState.WAITING:
+        is_exclusive = lock.lock_type not in (LockType.SHARED_READ, LockType.SHARED_WRITE)
+        if is_exclusive or lock.state is LockState.WAITING or not lock.state.is_known:
             behind = f", behind lock {lock.blocked_by}" if lock.blocked_by else ""
             yield Finding(
                 about="locks",

@@ -13,6 +13,7 @@ from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ExecutorsMissingError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,11 @@ def await_executor(spark: SparkSession, timeout_s: float) -> None:
 
 def _has_executor(spark: SparkSession) -> bool:
     # The map of executors also contains the driver.
-    count = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
+    try:
+        with unknown_calls():
+            count = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
+    except UnknownJavaCallError:
+        return True  # Spark's first job then waits
     return bool(count > 1)
 
 

@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     CorruptFileError,
     HiveAcidError,
     JobFailedError,
@@ -36,7 +37,9 @@ from airflow_hiveacid.format.errors import (
     ValueTooLargeError,
     rebuild,
 )
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
+from airflow_hiveacid.supported_versions import PAGE, PYSPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +161,8 @@ def worker_errors() -> Iterator[None]:
 def typed_failures() -> Iterator[None]:
     """Run Spark actions on the driver; a worker's typed error keeps its type."""
     try:
-        yield
+        with unknown_calls():
+            yield
     except Exception as error:
         text = str(error)
         if match := _LINE.search(text):
@@ -176,6 +180,11 @@ def typed_failures() -> Iterator[None]:
             raise ValueTooLargeError(reason=match["what"]) from error
         if isinstance(error, SPARK_ERRORS) and (failure := store_failure(text, None)):
             raise failure from error
+        if isinstance(error, UnknownJavaCallError):
+            raise ConfigurationError(
+                f"this Spark lacks a class or method that airflow-provider-hiveacid calls: {text};"
+                f" it runs on {PYSPARK}. {PAGE} lists all supported versions."
+            ) from error
         raise
 
 

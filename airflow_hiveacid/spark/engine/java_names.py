@@ -1,10 +1,12 @@
 """Cached access to the packages and classes in a Spark session's JVM.
 
-Spark's own classes change between releases: `call_of_any_release` says what this package expects.
+Spark's own classes change between releases: `call_of_any_release` says what this package expects,
+and `unknown_calls` tells a release without a class or method from other failures.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,17 +14,18 @@ from py4j.java_gateway import JavaMember, JavaPackage
 from py4j.protocol import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import SparkSession
 
 _MOST_NEW_OPTIONS: Final = 2
+_ABSENT: Final = "does not exist"
 _new_options: Final[dict[object, int]] = {}
 
 
 class UnknownJavaCallError(Exception):
-    """This release of Spark has no constructor or method with such arguments."""
+    """This release of Spark has no such class, or no constructor or method with such arguments."""
 
 
 class JavaNames:
@@ -63,6 +66,21 @@ def _names_of(jvm: JVMView) -> JavaNames:
     return JavaNames(jvm)
 
 
+@contextmanager
+def unknown_calls() -> Iterator[None]:
+    """Raise UnknownJavaCallError if this release of Spark lacks what the block calls."""
+    try:
+        yield
+    except Py4JJavaError:
+        raise
+    except (Py4JError, TypeError) as error:
+        # A name that is no class counts as a package, which cannot be called (TypeError).
+        text, packages = str(error), ("'JavaNames' ", "'JavaPackage' ")
+        if text.startswith(packages) or (isinstance(error, Py4JError) and _ABSENT in text):
+            raise UnknownJavaCallError(text.partition("\n")[0]) from error
+        raise
+
+
 def call_of_any_release(
     call: Callable[..., JavaObject], arguments: Sequence[object], none: JavaObject
 ) -> JavaObject:
@@ -84,12 +102,10 @@ def call_of_any_release(
     key = call.command_header if isinstance(call, JavaMember) else call
     for options in dict.fromkeys((_new_options.get(key, 0), *range(_MOST_NEW_OPTIONS + 1))):
         try:
-            answer = call(*arguments, *[none] * options)
-        except Py4JJavaError:
-            raise
-        except Py4JError as error:
-            if "does not exist" not in str(error):
-                raise
+            with unknown_calls():
+                answer = call(*arguments, *[none] * options)
+        except UnknownJavaCallError:
+            continue
         else:
             _new_options[key] = options
             return answer

@@ -70,8 +70,9 @@ def _as_task(rows: Iterator[object], *, function: Callable[..., Iterator[_R]]) -
 
 def collected(frame: DataFrame) -> list[pa.RecordBatch]:
     """Collect a frame's rows on the driver as batches; an empty frame has no batches."""
-    # Only Spark 4 has a public name for this method.
-    batches: list[pa.RecordBatch] = frame._collect_as_arrow()  # type: ignore[operator] # noqa: SLF001
+    # Only Spark 4 has a public method, which also copies the rows.
+    collect = getattr(frame, "_collect_as_arrow", None) or frame.toArrow().to_batches
+    batches: list[pa.RecordBatch] = collect()
     return batches
 
 

@@ -28,6 +28,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.bench import access, month, start, wait_until
+from tests.support.chosen_versions import chosen
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def server(
 ) -> Iterator[LocalMetastore]:
     release = request.param
     config = LocalMetastoreConfig(
-        version=release.version,
+        version=chosen(release.version),
         data_dir=tmp_path_factory.mktemp("impatient"),
         txn_timeout_s=TIMEOUT_S,
         housekeeping_interval_s=0.5,

@@ -18,6 +18,7 @@ from airflow_hiveacid.local.releases import HIVE_3
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from tests.support.chosen_versions import chosen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def test_commit_times_of_writes_are_read_from_the_metastores_event_log(tmp_path:
 def _server(folder: Path, **more: str) -> LocalMetastore:
     return LocalMetastore(
         LocalMetastoreConfig(
-            version=HIVE_3.version,
+            version=chosen(HIVE_3.version),
             data_dir=folder,
             ends_with_parent=True,
             extra_settings={**_SETTINGS, **more},

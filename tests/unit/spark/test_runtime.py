@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -382,6 +383,7 @@ def test_an_error_before_the_session_starts_reaches_the_result(
     def refuse(_: str) -> None:
         raise error
 
+    monkeypatch.setattr("pyspark.__version__", "4.1.4")
     monkeypatch.setattr(runtime, "open_session", refuse)
     spec, result = tmp_path / "spec.json", tmp_path / "result.json"
     spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
@@ -389,3 +391,33 @@ def test_an_error_before_the_session_starts_reaches_the_result(
     found = JobResult.parse(result.read_text()).error
     assert found is not None
     assert (found.type, "no ticket" in found.message) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    ("pyspark", "java", "fault"),
+    [
+        ("3.5.9", "11.0.20", None),
+        ("4.1.4", "21.0.1", None),
+        ("4.3.0", "17.0.9", "PySpark 4.3.0 is too new"),
+        ("3.5.9", "1.8.0_392", "Java 1.8.0_392 is too old"),
+    ],
+)
+def test_a_driver_refuses_unsupported_versions_before_its_job_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyspark: str, java: str, fault: str | None
+) -> None:
+    system = SimpleNamespace(getProperty={"java.version": java}.get)
+    jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+    session = SimpleNamespace(stop=lambda: None)
+    monkeypatch.setattr("pyspark.__version__", pyspark)
+    monkeypatch.setattr(runtime, "open_session", lambda _: session)
+    monkeypatch.setattr(runtime, "jvm_of", lambda _: jvm)
+    monkeypatch.setattr(runtime, "reported_stages", lambda *_: nullcontext())
+    monkeypatch.setattr(runtime, "run_spec", lambda *_: ExitCode.OK)
+    spec, result = tmp_path / "spec.json", tmp_path / "result.json"
+    spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
+    code = runtime.run_application("insert", succeed, ["--spec", str(spec)])
+    assert code is (ExitCode.BAD_INPUT if fault else ExitCode.OK)
+    if fault is not None:
+        found = JobResult.parse(result.read_text()).error
+        assert found is not None
+        assert found.message.startswith(fault)

@@ -366,6 +366,8 @@ class GetTableRequest(TBase):
      - tblName
      - capabilities
      - catName
+     - processorCapabilities
+     - processorIdentifier
 
     """
 
@@ -374,14 +376,18 @@ class GetTableRequest(TBase):
         'tblName',
         'capabilities',
         'catName',
+        'processorCapabilities',
+        'processorIdentifier',
     )
 
 
-    def __init__(self, dbName=None, tblName=None, capabilities=None, catName=None,):
+    def __init__(self, dbName=None, tblName=None, capabilities=None, catName=None, processorCapabilities=None, processorIdentifier=None,):
         self.dbName = dbName
         self.tblName = tblName
         self.capabilities = capabilities
         self.catName = catName
+        self.processorCapabilities = processorCapabilities
+        self.processorIdentifier = processorIdentifier
 
 
 class GetTableResult(TBase):
@@ -451,6 +457,8 @@ class AlterTableRequest(TBase):
      - environmentContext
      - writeId
      - validWriteIdList
+     - processorCapabilities
+     - processorIdentifier
 
     """
 
@@ -462,10 +470,12 @@ class AlterTableRequest(TBase):
         'environmentContext',
         'writeId',
         'validWriteIdList',
+        'processorCapabilities',
+        'processorIdentifier',
     )
 
 
-    def __init__(self, catName=None, dbName=None, tableName=None, table=None, environmentContext=None, writeId=None, validWriteIdList=None,):
+    def __init__(self, catName=None, dbName=None, tableName=None, table=None, environmentContext=None, writeId=None, validWriteIdList=None, processorCapabilities=None, processorIdentifier=None,):
         self.catName = catName
         self.dbName = dbName
         self.tableName = tableName
@@ -473,6 +483,8 @@ class AlterTableRequest(TBase):
         self.environmentContext = environmentContext
         self.writeId = writeId
         self.validWriteIdList = validWriteIdList
+        self.processorCapabilities = processorCapabilities
+        self.processorIdentifier = processorIdentifier
 
 
 class AlterTableResponse(TBase):
@@ -636,6 +648,11 @@ GetTableRequest.thrift_spec = (
     (2, TType.STRING, 'tblName', 'UTF8', None, ),  # 2
     (3, TType.STRUCT, 'capabilities', [ClientCapabilities, None], None, ),  # 3
     (4, TType.STRING, 'catName', 'UTF8', None, ),  # 4
+    None,  # 5
+    None,  # 6
+    None,  # 7
+    (8, TType.LIST, 'processorCapabilities', (TType.STRING, 'UTF8', False), None, ),  # 8
+    (9, TType.STRING, 'processorIdentifier', 'UTF8', None, ),  # 9
 )
 all_structs.append(GetTableResult)
 GetTableResult.thrift_spec = (
@@ -671,6 +688,8 @@ AlterTableRequest.thrift_spec = (
     (5, TType.STRUCT, 'environmentContext', [EnvironmentContext, None], None, ),  # 5
     (6, TType.I64, 'writeId', None, None, ),  # 6
     (7, TType.STRING, 'validWriteIdList', 'UTF8', None, ),  # 7
+    (8, TType.LIST, 'processorCapabilities', (TType.STRING, 'UTF8', False), None, ),  # 8
+    (9, TType.STRING, 'processorIdentifier', 'UTF8', None, ),  # 9
 )
 all_structs.append(AlterTableResponse)
 AlterTableResponse.thrift_spec = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from py4j.java_gateway import JavaClass
 
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,17 +24,23 @@ log = logging.getLogger("hiveacid")
 def give_hive_functions(spark: SparkSession) -> None:
     """Register Hive's functions in a session, under our own names.
 
-    Without Spark's Hive module, no function is registered. A statement that calls such a function
-    then fails, and the log explains why.
+    Without Spark's Hive module, or with another release's, no function is registered. A statement
+    that calls such a function then fails, and the log explains why.
     """
+    try:
+        _register(spark)
+    except UnknownJavaCallError as error:
+        log.warning(
+            "%s: statements that call Hive's own functions, such as add_months, will fail", error
+        )
+
+
+@unknown_calls()
+def _register(spark: SparkSession) -> None:
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
     if not isinstance(sql.hive.HiveUDFExpressionBuilder, JavaClass):
-        log.warning(
-            "Spark's Hive module (spark-hive, hive-exec) is missing: statements that call Hive's"
-            " own functions, such as add_months, will fail"
-        )
-        return
+        raise UnknownJavaCallError("Spark's Hive module (spark-hive, hive-exec) is missing")
     maker = getattr(getattr(sql.hive, "HiveUDFExpressionBuilder$"), "MODULE$")
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     no_files = jvm.PythonUtils.toSeq([])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import comparisons
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ def bounds(
     `rows` is any frame of the table's columns, in their order, under the condition's alias.
     """
     ranges: dict[str, KeyRange] = {}
-    for comparison in comparisons(rows, condition, moment):
+    try:
+        with unknown_calls():
+            compared = list(comparisons(rows, condition, moment))
+    except UnknownJavaCallError:
+        return {}  # all rows are read
+    for comparison in compared:
         if comparison.position >= len(table.columns):
             continue
         column = table.columns[comparison.position]

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
 from airflow_hiveacid.reading.request import ReadRequest
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import jvm_of, unknown_calls
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class TableFiles:
             )
 
 
+@unknown_calls()
 def rows_of_files(
     spark: SparkSession,
     files: Sequence[NumberedFile],
@@ -112,6 +113,9 @@ def rows_of_files(
     """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
 
     There is at least one file; no file is opened before the frame is computed.
+
+    Raises:
+        UnknownJavaCallError: this release of Spark takes no files in this way.
     """
     jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql

@@ -28,6 +28,7 @@ from airflow_hiveacid.reading.orc_fit import (
     delete_files,
     judged,
 )
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.files.file_relation import TableFiles
@@ -70,7 +71,11 @@ class LiveFiles(TableFiles):
         verdicts = self._judged(query, for_changes=for_changes)
         native = [file for file, why in verdicts if why is None]
         arrow_files = [(file, why) for file, why in verdicts if why is not None]
-        frames = [self._native(native, query, position)] if native else []
+        try:
+            frames = [self._native(native, query, position)] if native else []
+        except UnknownJavaCallError as error:
+            self.log_reasons(len(self.files), len(self.files), {str(error): "all"})
+            return self.with_arrow(needed, position)
         if arrow_files or not frames:
             reasons = {why: str(self.partitions[f.partition].name) for f, why in arrow_files}
             self.log_reasons(len(arrow_files), len(self.files), reasons)

@@ -23,6 +23,7 @@ from airflow_hiveacid.reading.arrow_scan import PlainPiece, scan_plain
 from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
 from airflow_hiveacid.spark.reading.files.file_relation import (
@@ -77,7 +78,11 @@ class PlainRows(TableFiles):
             else:
                 arrow_files.append((number, file))
                 reasons[verdict.why_not] = file.key
-        frames = [self._native(query, position, manner, files) for manner, files in native.items()]
+        try:
+            frames = [self._native(query, position, *item) for item in native.items()]
+        except UnknownJavaCallError as error:
+            self.log_reasons(len(self.files), len(self.files), {str(error): "all"})
+            return self.with_arrow(needed, position)
         if arrow_files or not frames:
             self.log_reasons(len(arrow_files), len(self.files), reasons)
             frames.append(self.with_arrow(needed, position, arrow_files))

@@ -18,6 +18,7 @@ from airflow_hiveacid.spark.engine.java_names import (
     UnknownJavaCallError,
     call_of_any_release,
     jvm_of,
+    unknown_calls,
 )
 
 if TYPE_CHECKING:
@@ -61,12 +62,13 @@ def write_orc(
     ]
     try:
         source = call_of_any_release(sql.execution.datasources.DataSource, arguments, not_given)
+        plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
+        with unknown_calls():
+            command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
     except UnknownJavaCallError:
         _log.warning("this release of Spark does not say how many rows it writes; they are counted")
         rows.write.format("orc").options(**options).partitionBy(*by).save(directory)
         return None
-    plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
-    command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
     return _counted(dataset_of(spark, command).queryExecution().commandExecuted())
 
 

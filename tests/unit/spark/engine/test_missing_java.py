@@ -1,0 +1,214 @@
+"""What a job does in a release of Spark whose own classes differ: slower, or refused by name."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from py4j.java_gateway import JavaClass, JavaPackage
+from py4j.protocol import Py4JError
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.spark.engine import executors
+from airflow_hiveacid.spark.engine.expressions import hive_functions
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.java_names import (
+    JavaNames,
+    UnknownJavaCallError,
+    unknown_calls,
+)
+from airflow_hiveacid.spark.engine.tasks import collected
+from airflow_hiveacid.spark.reading.files import bounds as bounds_module
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
+from airflow_hiveacid.spark.writing.files import counted_write
+from airflow_hiveacid.supported_versions import PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")
+
+
+def absent(*_: object, **__: object) -> NoReturn:
+    raise ABSENT
+
+
+def call_a_package() -> None:
+    JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("call", [absent, call_a_package])
+def test_a_missing_method_or_class_is_told_from_other_failures(call: Callable[[], None]) -> None:
+    with pytest.raises(UnknownJavaCallError) as raised, unknown_calls():
+        call()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("error", [Py4JError("the JVM has ended"), TypeError("a does not exist")])
+def test_another_failure_stays_as_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, unknown_calls():
+        raise error
+    assert raised.value is error
+
+
+def test_a_job_that_needs_a_missing_class_is_refused_in_one_sentence() -> None:
+    with pytest.raises(ConfigurationError) as raised, typed_failures():
+        absent()
+    text = str(raised.value)
+    assert "PySpark 3.5 to 4.1" in text
+    assert PAGE in text
+    assert "\n" not in text
+
+
+def test_a_job_does_not_wait_for_executors_that_spark_does_not_list() -> None:
+    context = SimpleNamespace(
+        master="yarn",
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=absent)),
+    )
+    session: Any = SimpleNamespace(sparkContext=context)
+    executors.await_executor(session, timeout_s=0.0)
+
+
+def test_a_session_opens_without_hives_functions(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = SimpleNamespace(
+        gateway_property=SimpleNamespace(pool=None), converters=None, is_connected=True
+    )
+    builder = JavaClass("org.HiveUDFExpressionBuilder", client)
+    module = SimpleNamespace(**{"MODULE$": None})
+    hive = SimpleNamespace(
+        HiveUDFExpressionBuilder=builder, **{"HiveUDFExpressionBuilder$": module}
+    )
+    catalyst = SimpleNamespace(catalog=SimpleNamespace(SessionCatalog=absent))
+    sql = SimpleNamespace(hive=hive, catalyst=catalyst)
+    jvm = SimpleNamespace(
+        org=SimpleNamespace(apache=SimpleNamespace(spark=SimpleNamespace(sql=sql))),
+        scala=SimpleNamespace(**{"None$": module}),
+        PythonUtils=SimpleNamespace(toSeq=list),
+    )
+    state = SimpleNamespace(functionRegistry=object, tableFunctionRegistry=object)
+    session: Any = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=lambda: state))
+    monkeypatch.setattr(hive_functions, "jvm_of", lambda _: jvm)
+    hive_functions.give_hive_functions(session)
+    assert "statements that call Hive's own functions, such as add_months, will fail" in caplog.text
+
+
+def test_rows_are_collected_through_the_public_method() -> None:
+    table = SimpleNamespace(to_batches=lambda: ["batch"])
+    frame: Any = SimpleNamespace(toArrow=lambda: table)
+    assert collected(frame) == ["batch"]
+    private: Any = SimpleNamespace(_collect_as_arrow=lambda: ["own"])
+    assert collected(private) == ["own"]
+
+
+def test_a_condition_without_recognised_comparisons_gives_no_ranges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds_module, "comparisons", absent)
+    table = TableInfo(
+        ref=TableRef("d", "t"), location="file:/t", columns=(Column(name="id", type="int"),)
+    )
+    nobody: Any = None
+    assert bounds_module.bounds(table, nobody, "id = 1", nobody) == {}
+
+
+class Written:
+    """A frame that is written through Spark's public methods."""
+
+    def __init__(self) -> None:
+        self.steps: list[object] = []
+        self.sparkSession = SimpleNamespace(_jsparkSession=None)
+        self._jdf = SimpleNamespace(logicalPlan=lambda: "plan")
+        self.write = self
+
+    def __getattr__(self, name: str) -> Callable[..., Written]:
+        def step(*arguments: object, **options: object) -> Written:
+            self.steps.append((name, arguments or options))
+            return self
+
+        return step
+
+
+def test_rows_are_written_without_a_count_if_spark_plans_no_write(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Names:
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            return Names()
+
+        def __call__(self, *_: object) -> Any:  # noqa: ANN401
+            return self
+
+    source = SimpleNamespace(planForWriting=absent)
+    monkeypatch.setattr(counted_write, "jvm_of", lambda _: Names())
+    monkeypatch.setattr(counted_write, "call_of_any_release", lambda *_: source)
+    rows: Any = Written()
+    with caplog.at_level(logging.WARNING):
+        assert counted_write.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
+    assert rows.steps == [
+        ("format", ("orc",)),
+        ("options", {"a": "b"}),
+        ("partitionBy", ("day",)),
+        ("save", ("file:/d",)),
+    ]
+    assert "does not say how many rows it writes" in caplog.text
+
+
+TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
+
+
+def test_python_reads_all_files_of_an_acid_table_if_spark_takes_no_list_of_files(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, nobody = SimpleNamespace(partition=0), Any
+    files: Any = LiveFiles(
+        spark=nobody,
+        table=TABLE,
+        partitions=[],
+        ranges={},
+        files=[file, file],  # type: ignore[list-item]
+        doubts=[],
+        write_ids=nobody,
+    )
+    monkeypatch.setattr(LiveFiles, "request", lambda *_: None)
+    monkeypatch.setattr(LiveFiles, "_judged", lambda *_, **__: [(file, None)] * 2)
+    _read_in_python(LiveFiles, files, monkeypatch, caplog)
+
+
+def test_python_reads_all_files_of_a_flat_table_if_spark_takes_no_list_of_files(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nobody = Any
+    verdict = SimpleNamespace(rows=1, is_outside=False, why_not=None, manner="orc")
+    files: Any = PlainRows(
+        spark=nobody,
+        table=TABLE,
+        partitions=[],
+        ranges={},
+        files=[(0, nobody), (1, nobody)],  # type: ignore[list-item]
+    )
+    monkeypatch.setattr(PlainRows, "request", lambda *_: None)
+    monkeypatch.setattr(PlainRows, "_judged", lambda *_: [verdict] * 2)
+    monkeypatch.setattr(PlainRows, "numbered", lambda *_: None)
+    _read_in_python(PlainRows, files, monkeypatch, caplog)
+
+
+def _read_in_python(
+    kind: type,
+    files: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def native(*_: object) -> NoReturn:
+        raise UnknownJavaCallError("Constructor InMemoryFileIndex does not exist")
+
+    monkeypatch.setattr(kind, "_native", native)
+    monkeypatch.setattr(kind, "with_arrow", lambda _, *asked: asked)
+    with caplog.at_level(logging.INFO, logger="hiveacid"):
+        assert files.rows({"id"}, "position") == ({"id"}, "position")
+    assert "files=2 of 2, because Constructor InMemoryFileIndex does not exist" in caplog.text
