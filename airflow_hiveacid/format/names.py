@@ -94,10 +94,6 @@ class BaseName:
         """False: a base has no delete events. `DeltaName` also has the attribute `is_delete`."""
         return False
 
-    def under(self, root: str) -> str:
-        """Return this directory's path, relative to the root of the table or partition."""
-        return f"{root.rstrip('/')}/{self}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaName:
@@ -131,10 +127,6 @@ class DeltaName:
             and self.low <= other.low
             and other.high <= self.high
         )
-
-    def under(self, root: str) -> str:
-        """Return this directory's path, relative to the root of the table or partition."""
-        return f"{root.rstrip('/')}/{self}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

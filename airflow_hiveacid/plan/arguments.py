@@ -24,7 +24,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -333,11 +332,6 @@ def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
         name: health_limit(limit, name) for name, limit in values.items() if limit is not None
     }
     return HealthLimits(**limits)
-
-
-def lock_type(value: str, argument: str) -> str:
-    """Return the type of a lock in Hive's words, such as `shared_write`."""
-    return choice(LockType, value, argument).value
 
 
 def positive_number(value: int | str, argument: str) -> int:

@@ -191,11 +191,9 @@ class Connection:
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
-    def brief_call(
-        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
-    ) -> Struct:
+    def brief_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
         """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
-        return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
+        return self._call(self._brief_stubs, _Call(method, arguments, repeat, _NO_FAULTS))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS

@@ -85,7 +85,6 @@ class MeasuredRoot:
     """
 
     name: str
-    compactable_state: AcidState
     visible_state: AcidState
     compactable: TableHealth
     visible: TableHealth
@@ -204,7 +203,6 @@ def _measured(
         measured.append(
             MeasuredRoot(
                 name=str(root.name),
-                compactable_state=compactable,
                 visible_state=visible,
                 compactable=replace(measure(compactable), deleted_rows=rows),
                 visible=measure(visible),

@@ -11,7 +11,6 @@ plan under this snapshot, let executors write, check that the plan is still vali
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -75,8 +74,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
-
-log = logging.getLogger("hiveacid")
 
 _MOST_SHOWN: Final = 5
 # The steps of a compaction after its result is published. The few calls up to its commit cost less
