@@ -367,7 +367,7 @@ _PAST: Final = (
             argument(
                 "--keep-for",
                 metavar="TIME",
-                type=by("airflow_hiveacid.cli.arguments:duration"),
+                type=read_by("duration_s"),
                 help="such as '90 days' or '10 years' (default: no limit)",
             ),
             argument("--remove", action="store_true", default=None, help="remove the tag"),
@@ -388,7 +388,7 @@ _PAST: Final = (
             argument(
                 "--readable-for",
                 metavar="TIME",
-                type=by("airflow_hiveacid.cli.arguments:duration"),
+                type=read_by("duration_text"),
                 help="such as '7 days'",
             ),
             argument("--off", action="store_true", default=None, help="stop keeping versions"),

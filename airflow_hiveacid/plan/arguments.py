@@ -398,6 +398,17 @@ def retention(value: float | str, argument: str) -> float:
     return retention_s
 
 
+def duration_s(value: str, argument: str) -> float:
+    """Return the seconds of a duration such as `7 days`."""
+    return duration(text(value, argument), argument)
+
+
+def duration_text(value: str, argument: str) -> str:
+    """Check a duration, such as `7 days`, and return it unchanged."""
+    duration_s(value, argument)
+    return value
+
+
 def unknown_age(value: str | None, argument: str) -> float | None:
     """Return the minimum age in seconds at which a cleaning removes unknown files, or None."""
     if value is None:
