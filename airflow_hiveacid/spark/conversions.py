@@ -16,8 +16,8 @@ from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
-from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
 from airflow_hiveacid.spark.statements.creation import create_and_fill

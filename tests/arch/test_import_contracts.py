@@ -32,18 +32,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# These get a session or its work handed in, or stand beside what they serve.
-WITHOUT_PYSPARK = {"airflow_hiveacid.spark.engine.store_settings"} | {
-    f"airflow_hiveacid.spark.maintenance.{name}"
-    for name in (
-        "conversion_survey",
-        "conversion_undo",
-        "convert",
-        "exchange",
-        "replacement",
-        "rival_check",
-        "shared_notes",
-    )
+# These get a session, or work that needs one, handed in.
+WITHOUT_PYSPARK = {
+    "airflow_hiveacid.spark.engine.store_settings",
+    "airflow_hiveacid.spark.maintenance.exchange",
 }
 
 # Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.

@@ -25,6 +25,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
+from airflow_hiveacid.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
@@ -37,8 +38,6 @@ from airflow_hiveacid.plan.compaction import (
 )
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
-from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
-from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
@@ -57,6 +56,7 @@ from airflow_hiveacid.writing.publish import (
     assemble,
     empty_file,
 )
+from airflow_hiveacid.writing.replacement import Replacement, live_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.writing.shared_notes import SharedNotes
 
 _MOST_SHOWN: Final = 5
 # The steps of a compaction after its result is published. The few calls up to its commit cost less

@@ -23,9 +23,9 @@ from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.writing.shared_notes import SharedNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

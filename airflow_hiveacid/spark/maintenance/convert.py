@@ -19,6 +19,11 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.errors import HiveAcidError, TableChangedError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.maintenance.conversion_survey import (
+    ConversionSurvey,
+    no_write_ids,
+)
+from airflow_hiveacid.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
@@ -33,11 +38,6 @@ from airflow_hiveacid.plan.conversion import (
     steps_of,
 )
 from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.maintenance.conversion_survey import (
-    ConversionSurvey,
-    no_write_ids,
-)
-from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
+    from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 
 log = logging.getLogger("hiveacid")
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.spark.maintenance.replacement import live_names
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.writing.replacement import live_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.records.ledger import LedgerEntry
