@@ -445,9 +445,9 @@ _INSTALL: Final = (
         help="create the environment with the spark-submit that Airflow runs",
         function="spark_environment:spark_environment",
         description=(
-            "Create a virtual environment with PySpark and the libraries that our applications"
-            " need. Do not use Airflow's own environment: its Spark provider installs"
-            " pyspark-client, which overwrites files of pyspark."
+            "Create a virtual environment with PySpark, the libraries that our applications need,"
+            " and this provider's code without Airflow. Do not use Airflow's own environment: its"
+            " Spark provider installs pyspark-client, which overwrites files of pyspark."
         ),
         arguments=(
             argument(
