@@ -15,14 +15,12 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
+from types import TracebackType
+from typing import Final, Self
 
 _POLL_S: Final = 0.05
 _STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name

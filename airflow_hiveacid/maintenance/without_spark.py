@@ -6,21 +6,17 @@ Input is a metastore and a job's spec. Output is a `JobResult`, as for a Spark j
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.preflight import preflight
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
 

@@ -5,16 +5,14 @@ Spark's own classes change between releases: `call_of_any_release` says what thi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaMember, JavaPackage
+from py4j.java_gateway import JavaMember, JavaObject, JavaPackage, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import SparkSession
 
 _MOST_NEW_OPTIONS: Final = 2

@@ -11,7 +11,11 @@ with releases of Spark whose own classes differ.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
 from airflow_hiveacid.spark.engine.java_names import (
@@ -19,12 +23,6 @@ from airflow_hiveacid.spark.engine.java_names import (
     call_of_any_release,
     jvm_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql import DataFrame
 
 _COUNT: Final = "numOutputRows"
 
