@@ -49,9 +49,7 @@ from airflow_hiveacid.maintenance.unknown_paths import (
     unknown_between,
     unknown_in,
 )
-from airflow_hiveacid.metastore.compaction_queue import (
-    in_queue,
-)
+from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (

@@ -17,11 +17,7 @@ from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.clean import (
-    Cleaner,
-    CleaningOutcome,
-    turned_off,
-)
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, turned_off
 from airflow_hiveacid.maintenance.many_tables import (
     TableOrPartition,
     TablesRun,

@@ -10,11 +10,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.maintenance import (
-    AtEnd,
-    CompactionChoice,
-    CompactSpec,
-)
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.reporting.plan_text import table_lines

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,

@@ -31,11 +31,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFi
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_directory,
-    exists,
-    rename_directory,
-)
+from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists, rename_directory
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging

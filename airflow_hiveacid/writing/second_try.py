@@ -27,12 +27,7 @@ from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    misplaced,
-)
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, misplaced
 from airflow_hiveacid.writing.table_write import TableWrite
 from airflow_hiveacid.writing.write import Write
 

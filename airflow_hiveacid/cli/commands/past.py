@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    count,
-    field,
-    moment,
-    shown,
-    value_text,
-)
+from airflow_hiveacid.cli.output import Answer, Column, count, field, moment, shown, value_text
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several

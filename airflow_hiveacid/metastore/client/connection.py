@@ -53,12 +53,7 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
-from airflow_hiveacid.metastore.wire import (
-    DEFAULT_TXN_TIMEOUT,
-    TXN_TIMEOUT_NAMES,
-    Struct,
-    seconds,
-)
+from airflow_hiveacid.metastore.wire import DEFAULT_TXN_TIMEOUT, TXN_TIMEOUT_NAMES, Struct, seconds
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient

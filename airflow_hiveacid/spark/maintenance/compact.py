@@ -58,12 +58,7 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
-from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    empty_file,
-)
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
 from airflow_hiveacid.writing.replacement import Replacement, live_names
 from airflow_hiveacid.writing.shared_notes import SharedNotes
 

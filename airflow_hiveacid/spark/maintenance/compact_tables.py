@@ -13,12 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    JobFailedError,
-    TaskKilledError,
-    typed,
-)
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec

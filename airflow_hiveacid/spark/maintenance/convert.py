@@ -23,10 +23,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.maintenance.conversion_survey import (
-    ConversionSurvey,
-    no_write_ids,
-)
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, no_write_ids
 from airflow_hiveacid.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort

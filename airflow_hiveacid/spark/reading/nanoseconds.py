@@ -17,14 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    FractionalType,
-    MapType,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.plan.statements.dml import quoted

@@ -19,11 +19,7 @@ from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.errors import UnknownColumnError
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import (
-    Column,
-    TableInfo,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.table import Column, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
@@ -37,11 +33,7 @@ from airflow_hiveacid.spark.engine.expressions.checked import condition as check
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import (
-    bucket_of,
-    looked_up,
-    partition_of,
-)
+from airflow_hiveacid.spark.reading.files.file_numbers import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where

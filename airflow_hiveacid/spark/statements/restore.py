@@ -40,10 +40,7 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.events import (
-    delete_events,
-    insert_events,
-)
+from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files

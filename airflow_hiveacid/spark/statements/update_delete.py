@@ -23,12 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, Merg
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
-from airflow_hiveacid.spark.reading.events import (
-    Events,
-    delete_events,
-    grouped,
-    insert_events,
-)
+from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped, insert_events
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked

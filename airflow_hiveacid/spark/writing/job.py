@@ -33,12 +33,7 @@ from airflow_hiveacid.writing.restarts import (
     check_sources,
     until_not_overtaken,
 )
-from airflow_hiveacid.writing.second_try import (
-    StagedWork,
-    reissued,
-    why_in_full,
-    why_not_kept,
-)
+from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full, why_not_kept
 from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:

@@ -42,9 +42,7 @@ from airflow_hiveacid.writing.event_files import (
     write_events,
     write_here,
 )
-from airflow_hiveacid.writing.publish import (
-    StagedFile,
-)
+from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.statements import WrittenStatements
 from airflow_hiveacid.writing.twin_rows import named_twins
 from airflow_hiveacid.writing.write import Write

@@ -13,11 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, NullType
 
-from airflow_hiveacid.format.errors import (
-    ExpressionError,
-    UnknownColumnError,
-    UnsafeTextError,
-)
+from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     TEXT_ERRORS,

@@ -24,11 +24,7 @@ from airflow_hiveacid.reading.arrow_scan import (
     work_of_scan,
 )
 from airflow_hiveacid.reading.helper_columns import file_number
-from airflow_hiveacid.reading.orc_fit import (
-    Doubts,
-    delete_files,
-    judged,
-)
+from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged
 from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
