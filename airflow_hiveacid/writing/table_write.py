@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
+from airflow_hiveacid.format.errors import OvertakenError, Winner, WriteConflictError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import write_kind_of
@@ -25,7 +25,6 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import check_table
 from airflow_hiveacid.metastore.port import MetastorePort
