@@ -18,8 +18,12 @@ from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
 from airflow_hiveacid.storage.stores.open_files import StoreHandler
 from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
-from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
-from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
+from airflow_hiveacid.storage.stores.s3.streams import (
+    AttemptWriter,
+    S3Reader,
+    S3Writer,
+    StagedUpload,
+)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _FOLDER: Final = "_$folder$"
