@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_hiveacid.local.database.postgres import LocalPostgres, LocalPostgresConfig
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.process import Progress, log_progress
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 
 _DATABASE: Final = "metastore"

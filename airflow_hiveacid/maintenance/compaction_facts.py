@@ -35,8 +35,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
     in_queue,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,

@@ -27,14 +27,16 @@ from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError,
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Progress,
     Server,
     birth_of,
     free_port,
     kill,
+    log_progress,
     spawn,
+    tail,
     terminate,
 )
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
 from airflow_hiveacid.local.site import HOST, PostgresDatabase
 
 _DEBIAN_ROOT: Final = Path("/usr/lib/postgresql")

@@ -21,7 +21,7 @@ from typing import Final
 
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
 from airflow_hiveacid.local.newer_releases import newer_script
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.process import Progress, log_progress, tail
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN, HiveRelease, pom, scripts_coordinates
 
 CACHE_VARIABLE: Final = "HIVEACID_CACHE"

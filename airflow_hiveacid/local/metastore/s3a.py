@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.local.metastore.distribution import cache_dir, fetch_class_path
-from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.process import Progress, log_progress
 from airflow_hiveacid.local.releases import HADOOP_VERSION
 
 

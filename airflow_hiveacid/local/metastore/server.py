@@ -36,15 +36,17 @@ from airflow_hiveacid.local.metastore.thrift_probe import answers
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Progress,
     Server,
     birth_of,
     free_port,
     is_port_free,
     kill,
+    log_progress,
     spawn,
+    tail,
     terminate,
 )
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
 from airflow_hiveacid.local.releases import HiveRelease
 from airflow_hiveacid.local.site import (
     HOST,
