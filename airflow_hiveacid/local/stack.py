@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.database.postgres import LocalPostgres, LocalPostgresConfig
 from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.postgres import LocalPostgres, LocalPostgresConfig
 from airflow_hiveacid.local.process import Progress, log_progress
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 
