@@ -32,10 +32,10 @@ from airflow_hiveacid.format.names import (
     METADATA_FILE,
     BaseName,
     DeltaName,
+    attempt_path,
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
     exists,
