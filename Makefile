@@ -20,7 +20,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions wheels
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -123,6 +123,11 @@ beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for oth
 
 versions: build/uv/bin/uv .venv/ready ## each supported Airflow beside its pins: install, parse, test; writes docs/reference/versions.md
 	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS)
+
+wheels: .venv/ready ## both wheels into dist: the provider for Airflow, and hiveacid-spark for Spark's environment
+	rm -rf dist
+	$(AIRFLOW) -m build --wheel --no-isolation --outdir dist
+	$(AIRFLOW) -m airflow_hiveacid.cli.spark_wheel dist
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py

@@ -25,8 +25,8 @@ from airflow_hiveacid.local.process import (
     free_port,
     kill,
     spawn,
+    tail,
 )
-from airflow_hiveacid.local.progress import tail
 from airflow_hiveacid.local.site import HOST
 from demo.airflow_api import USER, AirflowApi
 from demo.environment import airflow_environment
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from airflow_hiveacid.local.progress import Progress
+    from airflow_hiveacid.local.process import Progress
     from demo.layout import DemoLayout
 
 COMPONENTS: Final[Mapping[str, Sequence[str]]] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from airflow_hiveacid.local.progress import Progress
+    from airflow_hiveacid.local.process import Progress
     from demo.airflow_api import AirflowApi, Run, Task
 
 BOOTSTRAP: Final = "flights_bootstrap"

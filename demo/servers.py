@@ -14,7 +14,7 @@ from demo.airflow_server import AirflowServer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_hiveacid.local.progress import Progress
+    from airflow_hiveacid.local.process import Progress
     from demo.layout import DemoLayout
 
 

@@ -89,12 +89,6 @@ def read_by(reader: str, argument: str = "value") -> Callable[[str], object]:
     return by("airflow_hiveacid.plan.arguments:" + reader, argument=argument)
 
 
-def duration(text: str) -> str:
-    """Check a duration, such as `7 days`, and return it unchanged."""
-    named("airflow_hiveacid.plan.keeping:duration")(text, "value")
-    return text
-
-
 # ---- arguments of several commands ---------------------------------------------------------------
 
 _TABLE_PARSER: Final = by("airflow_hiveacid.format.table:TableRef.parse")

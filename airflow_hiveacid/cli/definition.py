@@ -367,7 +367,7 @@ _PAST: Final = (
             argument(
                 "--keep-for",
                 metavar="TIME",
-                type=by("airflow_hiveacid.cli.arguments:duration"),
+                type=read_by("duration_s"),
                 help="such as '90 days' or '10 years' (default: no limit)",
             ),
             argument("--remove", action="store_true", default=None, help="remove the tag"),
@@ -388,7 +388,7 @@ _PAST: Final = (
             argument(
                 "--readable-for",
                 metavar="TIME",
-                type=by("airflow_hiveacid.cli.arguments:duration"),
+                type=read_by("duration_text"),
                 help="such as '7 days'",
             ),
             argument("--off", action="store_true", default=None, help="stop keeping versions"),
@@ -445,9 +445,9 @@ _INSTALL: Final = (
         help="create the environment with the spark-submit that Airflow runs",
         function="spark_environment:spark_environment",
         description=(
-            "Create a virtual environment with PySpark and the libraries that our applications"
-            " need. Do not use Airflow's own environment: its Spark provider installs"
-            " pyspark-client, which overwrites files of pyspark."
+            "Create a virtual environment with PySpark, the libraries that our applications need,"
+            " and this provider's code without Airflow. Do not use Airflow's own environment: its"
+            " Spark provider installs pyspark-client, which overwrites files of pyspark."
         ),
         arguments=(
             argument(

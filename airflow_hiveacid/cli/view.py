@@ -39,7 +39,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 
 if TYPE_CHECKING:
     import argparse

@@ -19,17 +19,7 @@ import enum
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import (
-    Any,
-    Final,
-    NewType,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Final, NewType, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.format.errors import InvalidNameError
 

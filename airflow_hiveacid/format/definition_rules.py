@@ -20,12 +20,7 @@ from typing import Final
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import POLICY_PROPERTY
 from airflow_hiveacid.format.table import READS_ORIGINALS
-from airflow_hiveacid.format.types import (
-    DecimalType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
+from airflow_hiveacid.format.types import DecimalType, PrimitiveType, VarcharType, parse_type
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}

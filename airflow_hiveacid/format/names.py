@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
@@ -33,6 +33,10 @@ The file's fields are `thisFileVersion` and `dataFormat`, as in Hive's class Aci
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Prefix of our staging directories; readers ignore directories with this prefix."""
+
+_ATTEMPTS: Final = "_attempts"
+_BELOW: Final = 4
+"""The number of path parts from `_attempts` on: `_attempts`, attempt, directory, file."""
 
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
 """Suffix of a side file; a side file contains the committed length of a streamed bucket file."""
@@ -94,10 +98,6 @@ class BaseName:
         """False: a base has no delete events. `DeltaName` also has the attribute `is_delete`."""
         return False
 
-    def under(self, root: str) -> str:
-        """Return this directory's path, relative to the root of the table or partition."""
-        return f"{root.rstrip('/')}/{self}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaName:
@@ -131,10 +131,6 @@ class DeltaName:
             and self.low <= other.low
             and other.high <= self.high
         )
-
-    def under(self, root: str) -> str:
-        """Return this directory's path, relative to the root of the table or partition."""
-        return f"{root.rstrip('/')}/{self}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,3 +288,40 @@ def staging_directory(token: str) -> str:
     if not _STAGING_TOKEN.match(token):
         raise InvalidNameError(name=token, what="staging token")
     return f"{STAGING_PREFIX}{token}"
+
+
+class AttemptPath(NamedTuple):
+    """The final path of a task attempt's file, and the attempt that wrote it.
+
+    `<home>/_tmp_hiveacid_<token>/<partition>/_attempts/<attempt>/<directory>/<file>` becomes
+    `<home>/<partition>/<directory>/<file>`. On a store without renames, the task uploads the file
+    to the final path, where it stays invisible until it is published.
+    """
+
+    final: str
+    attempt: str
+
+
+def attempt_path(root: str, attempt: str, directory: object, file_name: str) -> str:
+    """Return the path at which an attempt writes a file before the directory is published."""
+    return f"{root}/{_ATTEMPTS}/{attempt}/{directory}/{file_name}"
+
+
+def attempt_of(path: str) -> AttemptPath | None:
+    """Parse the path of an attempt's file; return None for any other path.
+
+    Example:
+        >>> path = "lake/t/_tmp_hiveacid_1/p=2/_attempts/9f/delta_1_1/bucket_00000"
+        >>> attempt_of(path)
+        AttemptPath(final='lake/t/p=2/delta_1_1/bucket_00000', attempt='9f')
+        >>> attempt_of("lake/t/delta_1_1/bucket_00000")
+    """
+    parts = path.split("/")
+    root_parts, attempt_parts = parts[:-_BELOW], parts[-_BELOW:]
+    if len(attempt_parts) < _BELOW or attempt_parts[0] != _ATTEMPTS:
+        return None
+    for index in range(len(root_parts) - 1, -1, -1):
+        if root_parts[index].startswith(STAGING_PREFIX):
+            rest = [*root_parts[:index], *root_parts[index + 1 :], *attempt_parts[2:]]
+            return AttemptPath("/".join(rest), attempt_parts[1])
+    return None

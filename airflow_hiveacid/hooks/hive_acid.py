@@ -35,7 +35,7 @@ from airflow_hiveacid.hooks.connection import (
     parse_settings,
 )
 from airflow_hiveacid.jobs.logins import secret_source_of
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 

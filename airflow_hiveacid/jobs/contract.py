@@ -14,12 +14,7 @@ import enum
 import json
 from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.format.codec import (
-    Codec,
-    MisfitError,
-    MissingFieldError,
-    UnknownFieldError,
-)
+from airflow_hiveacid.format.codec import Codec, MisfitError, MissingFieldError, UnknownFieldError
 from airflow_hiveacid.format.errors import ContractVersionError
 
 CONTRACT_VERSION: Final = 1

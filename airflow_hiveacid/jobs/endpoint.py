@@ -10,12 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import (
-    BearerLogin,
-    HeaderLogin,
-    Login,
-    PasswordLogin,
-)
+from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login, PasswordLogin
 from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
 
 

@@ -195,8 +195,8 @@ def _write_whole(members: Mapping[str, bytes], out: Path) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             for name, source in members.items():
-                archive.writestr(_entry(name), source)
-                archive.writestr(_entry(f"{name}c"), _byte_code(name, source))
+                archive.writestr(zip_entry(name), source)
+                archive.writestr(zip_entry(f"{name}c"), _byte_code(name, source))
             archive.close()
             file.flush()
             os.fsync(file.fileno())
@@ -207,7 +207,8 @@ def _write_whole(members: Mapping[str, bytes], out: Path) -> None:
         raise
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
+def zip_entry(name: str) -> zipfile.ZipInfo:
+    """Return the entry of a file in a zip whose bytes depend only on the files' contents."""
     entry = zipfile.ZipInfo(name, date_time=_EPOCH)
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system, entry.external_attr = _UNIX, _MODE

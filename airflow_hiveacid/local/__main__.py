@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_4, RELEASES
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import has_postgres, postgres_below, start_on_postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NOT_RUNNING: Final = 3
 

@@ -8,13 +8,11 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from typing import Final
 
 
 def _nothing() -> Mapping[str, str]:

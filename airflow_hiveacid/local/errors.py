@@ -11,10 +11,7 @@ LocalServerError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 class LocalServerError(Exception):

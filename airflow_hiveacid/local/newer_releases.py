@@ -9,10 +9,8 @@ on, a catalog has parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Final
 
 LIBRARIES: Final = (
     "com.cronutils:cron-utils",

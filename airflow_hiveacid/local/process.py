@@ -8,6 +8,7 @@ different shell stops only the process that `up` started.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -15,15 +16,21 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
+Progress = Callable[[str], None]
+"""A function that receives one line without a line break, about a step that may take minutes.
 
+This package does not print. The command line passes a function that writes to standard error, and
+tests pass a list's `append`. The default function writes to the log.
+"""
+
+_LOG: Final = logging.getLogger(__name__)
 _POLL_S: Final = 0.05
 _STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
 _START_FIELD: Final = 19
@@ -32,6 +39,23 @@ _START_FIELD: Final = 19
 # its parent reads its status. PostgreSQL treats a zombie as a running server. This mapping is
 # global, because any object of this process may have started the child.
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
+
+
+def log_progress(line: str) -> None:
+    """Log a line at level info."""
+    _LOG.info("%s", line)
+
+
+def tail(log: Path, *, lines: int = 25, max_bytes: int = 16_384) -> str:
+    """Return the last lines of a log; fewer if the file is short or missing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - max_bytes))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return "(no output)"
+    return "\n".join(text.splitlines()[-lines:]) or "(no output)"
 
 
 class Server(ABC):

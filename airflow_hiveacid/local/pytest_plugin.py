@@ -12,8 +12,9 @@ fixtures of 4.0.1 yield a server of 4.2.0, and those of 3.1.3 a server of 3.1.2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -21,9 +22,6 @@ from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4, HiveRelease, release_for_tests
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A busy machine can halt a test for half a minute. A client without heartbeats then loses its
 # transaction. A test of such a loss starts its own server with a shorter timeout.

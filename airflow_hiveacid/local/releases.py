@@ -11,14 +11,12 @@ Example:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.local.newer_releases import LIBRARIES, SCHEMA_OF_4_1, SCHEMA_OF_4_2
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HADOOP_VERSION: Final = "3.3.6"
 HADOOP_OF_4_1: Final = "3.4.1"

@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.local.access import PLAIN, Access
 from airflow_hiveacid.local.releases import HIVE_4, HiveRelease
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 HOST: Final = "127.0.0.1"
 _MAX_PORT: Final = 65_535

@@ -6,19 +6,16 @@ So a database without a complete schema is dropped and created again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from airflow_hiveacid.local.database.postgres import LocalPostgres, LocalPostgresConfig
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.progress import Progress, log_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.postgres import LocalPostgres, LocalPostgresConfig
+from airflow_hiveacid.local.process import Progress, log_progress
+from airflow_hiveacid.local.site import LocalMetastoreConfig
 
 _DATABASE: Final = "metastore"
 _FOLDER: Final = "postgres"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     LocationPermissionError,
@@ -21,17 +21,21 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.keeping import Horizon
+from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import oldest_readable
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.cleaned_entries import (
     committed_entries,
     mark_cleaned,
     ready_entries,
 )
 from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
     is_directory_name,
@@ -45,9 +49,8 @@ from airflow_hiveacid.maintenance.unknown_paths import (
     unknown_between,
     unknown_in,
 )
-from airflow_hiveacid.metastore.compaction_queue import (
-    in_queue,
-)
+from airflow_hiveacid.metastore.compaction_queue import in_queue
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (
     HELD,
@@ -78,17 +81,6 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-    from airflow_hiveacid.maintenance.overview import Overview
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.maintenance.clean import (
-    Cleaner,
-    CleaningOutcome,
-    turned_off,
-)
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, turned_off
 from airflow_hiveacid.maintenance.many_tables import (
     TableOrPartition,
     TablesRun,
@@ -26,26 +25,18 @@ from airflow_hiveacid.maintenance.many_tables import (
     matching_tables,
 )
 from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.maintenance.ownership import check_owner
 from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.plan.cleaning import Removal
+from airflow_hiveacid.plan.cleaning import Removal, UnknownPath
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.storage.stores.traits import publishes_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-    from airflow_hiveacid.maintenance.overview import Overview
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.cleaning import UnknownPath
 
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 

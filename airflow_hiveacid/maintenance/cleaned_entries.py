@@ -7,24 +7,23 @@ their compactions were aborted, ended.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
     CompactionState,
     in_queue,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 
 _MOST_REASON: Final = 100  # characters

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -20,15 +21,21 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
     NotEnoughHistoryError,
 )
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType, in_queue
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionType,
+    in_queue,
+)
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,
@@ -43,24 +50,14 @@ from airflow_hiveacid.plan.compaction import (
 )
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.thresholds import TableHealth, Threshold
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, Threshold
 from airflow_hiveacid.storage.acid.read.inspect import delete_events
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import opted_out_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.thresholds import CompactionPolicy
-
-    Requests = Mapping[PartitionName | None, CompactionEntry]
+Requests = Mapping[PartitionName | None, CompactionEntry]
 
 NOTHING: Final = "none"
 """The kind of an outcome without a compaction."""

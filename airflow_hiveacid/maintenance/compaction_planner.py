@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.format.words import age_text, first_few, several
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import (
     NOTHING,
     OVERDUE_S,
     CompactionFacts,
     CompactionOutcome,
+    Requests,
     check_can_serve,
     read_facts,
     why_turned_off,
@@ -29,20 +32,13 @@ from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
 from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.maintenance.compaction_facts import Requests
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 Due = tuple[CompactionFacts, CompactionOutcome]
 """A partition that is due, and its planned outcome."""

@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial as bind
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     NotEnoughHistoryError,
     NotTransactionalError,
 )
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, TableHealth
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _ATTEMPTS: Final = 3
 

@@ -7,9 +7,10 @@ be maintained does not stop the others. At the end, one error reports the failur
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -18,16 +19,11 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     typed,
 )
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
 from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece, only_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _P = TypeVar("_P")
 _R = TypeVar("_R")

@@ -8,21 +8,15 @@ mean nothing for the other. This module changes nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import HiveAcidError, MetastoreCallError, TableNotFoundError
-from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.listed_tables import listed_tables
-from airflow_hiveacid.storage.stores.places import identities
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.table import PartitionName, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.storage.stores.places import Identity
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.stores.places import Identity, identities
 
 log = logging.getLogger("hiveacid")
 

@@ -9,7 +9,8 @@ must know the writes whose IDs are in the names of the table's directories.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -19,23 +20,18 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
+from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.places import identities
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.maintenance.neighbours import Neighbours
-    from airflow_hiveacid.metastore.port import MetastorePort
-
 
 log = logging.getLogger("hiveacid")
 

@@ -9,11 +9,13 @@ length of a pause are those of Hive's Initiator.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     JobFailedError,
     LocationPermissionError,
     RetryableError,
@@ -22,13 +24,8 @@ from airflow_hiveacid.format.errors import (
     ValueTooLargeError,
 )
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 
 FAILURES: Final = 2
 """As hive.compactor.initiator.failed.compacts.threshold."""

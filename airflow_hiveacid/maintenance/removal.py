@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.plan.cleaning import CleaningPlan, Removal, StagingDirectory
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import files_below, tree_size
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.state.directories import FileEntry, Listing
-    from airflow_hiveacid.format.table import PartitionInfo
 
 log = logging.getLogger("hiveacid")
 

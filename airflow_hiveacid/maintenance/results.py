@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.maintenance.many_tables import TablesRun
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
     from airflow_hiveacid.maintenance.clean_tables import TablesCleaning
     from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
-    from airflow_hiveacid.maintenance.many_tables import TablesRun
 
 
 def cleaning_result(job: JobSpec, spec: CleanSpec, run: TablesCleaning) -> JobResult:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
@@ -21,12 +22,7 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
     typed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.metastore.port import MetastorePort
-
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _P = TypeVar("_P")
 _R = TypeVar("_R")

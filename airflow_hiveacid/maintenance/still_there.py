@@ -7,23 +7,20 @@ module changes nothing, and needs no Spark.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.names import is_below_hidden
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.selection import DirectoryStatus
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TableCleaning
 from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.listing import list_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 LIVE: Final = "it belongs to the table's current state"
 """The reason of a file that readers read."""

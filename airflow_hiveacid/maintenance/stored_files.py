@@ -8,20 +8,15 @@ the content of files.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.storage.stores.listing import every_file, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import (
@@ -22,20 +23,14 @@ from airflow_hiveacid.format.names import (
     is_manifest,
     looks_like_directory_name,
 )
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S, UnknownPath
 from airflow_hiveacid.storage.stores.listing import list_levels, tree_size
 from airflow_hiveacid.storage.stores.locations import locate, open_location
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 
 log = logging.getLogger("hiveacid")
 

@@ -6,23 +6,35 @@ Input is a metastore and a job's spec. Output is a `JobResult`, as for a Spark j
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.preflight import preflight
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-
 log = logging.getLogger("hiveacid")
+
+
+def done_on_worker(
+    client: MetastorePort, job: JobSpec, on_step: Callable[[str], None]
+) -> JobResult | None:
+    """Do a job as far as it needs no Spark; return its result, or None if it needs a driver.
+
+    `on_step` is called at each step of a cleaning.
+    """
+    match job.job:
+        case CleanSpec() as spec:
+            return clean_on_worker(client, job, spec, on_step)
+        case CompactSpec() as spec:
+            return nothing_to_compact(client, job, spec)
+        case _:
+            return None
 
 
 def clean_on_worker(

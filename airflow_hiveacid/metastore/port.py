@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Constraints,
     PartitionInfo,
@@ -339,3 +339,9 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         trace: TracebackType | None,
     ) -> None:
         """Close the connection."""
+
+
+def snapshot_now(client: MetastorePort, tables: Sequence[TableRef]) -> Snapshot:
+    """Return a snapshot of the current state; cleaners do not wait for readers that use it."""
+    txns = client.valid_txns()
+    return Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids(tables, txns))

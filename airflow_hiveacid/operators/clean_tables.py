@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 class HiveAcidCleanTablesOperator(ManyTablesOperator):
@@ -65,16 +63,6 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
     def build_job(self) -> CleanSpec:
         """Return the spec of the cleanings that the rendered arguments describe."""
         return CleanSpec(**self.job_arguments())
-
-    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
-        """Clean the tables, or plan the cleaning.
-
-        Raises:
-            HiveAcidError: a named table is missing or of the wrong kind, or a table failed.
-        """
-        from airflow_hiveacid.maintenance.without_spark import clean_on_worker  # noqa: PLC0415 - needs Arrow
-
-        return clean_on_worker(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each of the largest tables, and the totals."""

@@ -10,11 +10,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.maintenance import (
-    AtEnd,
-    CompactionChoice,
-    CompactSpec,
-)
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
@@ -22,7 +18,7 @@ from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from airflow.sdk import Context
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 class HiveAcidCompactTablesOperator(ManyTablesOperator):
@@ -74,9 +69,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         " kind of compaction and the reason"
     )
     choice: str
-    delta_count: int | str | None
-    delta_ratio: float | str | None
-    also_when: Mapping[str, float | str] | str | None
     pools: Sequence[str] | str | None
 
     @declaration
@@ -107,7 +99,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         """Return the spec of the compactions that the rendered arguments describe."""
         values = self.job_arguments()
         _check_pools(self.choice, self.pools, "pools")
-        arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
         end = self._window_end()
         return CompactSpec(**values, until_s=None if end is None else end.timestamp())
 
@@ -130,16 +121,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
 
         return nothing_in_window(job, self.build_job())
-
-    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
-        """Return the result if no partition is due, or the plan with `plan_only`.
-
-        Raises:
-            HiveAcidError: a named table is missing or of the wrong kind, or a plan failed.
-        """
-        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact  # noqa: PLC0415 - needs Arrow
-
-        return nothing_to_compact(client, job, self.build_job())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was due, and the totals."""

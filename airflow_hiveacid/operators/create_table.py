@@ -30,7 +30,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
-from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
+from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.text import PROPERTIES, name_text, table_properties
 
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 
 def _optional_columns(value: Mapping[str, str] | None, argument: str) -> dict[str, str]:
     return arguments.column_types(value or {}, argument)
-
-
-def _time(value: str, argument: str) -> str:
-    duration(arguments.text(value, argument), argument)
-    return value
 
 
 class HiveAcidCreateTableOperator(
@@ -100,7 +95,9 @@ class HiveAcidCreateTableOperator(
         create_database: kinds.Switch = False,
         insert_only: kinds.Switch = False,
         stored_as: kinds.Text = "orc",
-        readable_for: Annotated[str | LeftOut, Argument(arguments.or_left_out(_time))] = LEFT_OUT,
+        readable_for: Annotated[
+            str | LeftOut, Argument(arguments.or_left_out(arguments.duration_text))
+        ] = LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = MAP_INDEX_TEMPLATE,

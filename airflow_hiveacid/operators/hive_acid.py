@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,
@@ -36,8 +32,6 @@ from airflow_hiveacid.plan.statements import arguments as statements
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def _check_truncated_early(early: EarlyChecks, value: object) -> None:
@@ -293,9 +287,6 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         "the status, and for each partition the kind of compaction, its directories and the reason"
     )
     shows_statement = True
-    delta_count: int | str | None
-    delta_ratio: float | str | None
-    also_when: Mapping[str, float | str] | str | None
 
     @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -315,18 +306,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
 
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
-        arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
         return CompactSpec.of_table(**self.job_arguments())
-
-    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
-        """Return the result if no partition is due, or the plan with `plan_only`.
-
-        Raises:
-            HiveAcidError: the table is missing or of the wrong kind, or cannot be listed.
-        """
-        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact  # noqa: PLC0415 - needs Arrow
-
-        return nothing_to_compact(client, job, self.build_job())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that the job compacted or would compact."""
@@ -377,16 +357,6 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
     def build_job(self) -> CleanSpec:
         """Return the clean job's spec from the rendered arguments."""
         return CleanSpec.of_table(**self.job_arguments())
-
-    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
-        """Clean the table, or plan the cleaning.
-
-        Raises:
-            HiveAcidError: the table is missing or of the wrong kind, or cannot be cleaned.
-        """
-        from airflow_hiveacid.maintenance.without_spark import clean_on_worker  # noqa: PLC0415 - needs Arrow
-
-        return clean_on_worker(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each directory that the job has removed or would remove."""

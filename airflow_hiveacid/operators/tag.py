@@ -33,7 +33,6 @@ from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetri
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
-from airflow_hiveacid.plan.keeping import duration
 from airflow_hiveacid.plan.statements.text import as_of, name_text
 
 if TYPE_CHECKING:
@@ -47,10 +46,6 @@ class TagAction(enum.Enum):
     MAKE = "make"
     MOVE = "move"
     DROP = "drop"
-
-
-def _seconds(value: str, argument: str) -> float:
-    return duration(arguments.text(value, argument), argument)
 
 
 class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator):
@@ -102,7 +97,9 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRet
         version: kinds.Version = LEFT_OUT,
         timestamp: kinds.Moment = LEFT_OUT,
         expires: kinds.Moment = LEFT_OUT,
-        keep_for: Annotated[str | LeftOut, Argument(arguments.or_left_out(_seconds))] = LEFT_OUT,
+        keep_for: Annotated[
+            str | LeftOut, Argument(arguments.or_left_out(arguments.duration_s))
+        ] = LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = MAP_INDEX_TEMPLATE,

@@ -38,10 +38,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.row_change import (
-    HiveAcidRowChangeOperator,
-    StatementOperator,
-)
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator, StatementOperator
 from airflow_hiveacid.operators.statements.specs import (
     Form,
     check_names,

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
@@ -73,10 +72,6 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         super().__init__(**kwargs)
         self.take_arguments(locals())
 
-    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
-        """Return the job's result, or None if the job needs a Spark driver."""
-        raise NotImplementedError(f"{type(self).__name__} does not define its work without Spark")
-
     def result_now(self, job: JobSpec) -> JobResult | None:  # noqa: ARG002 - for subclasses
         """Return the job's result if it needs neither files nor the metastore; else None."""
         return None
@@ -84,7 +79,11 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run a job on the worker, or, if necessary, with Spark."""
+        """Run a job on the worker, or, if necessary, with Spark.
+
+        Raises:
+            HiveAcidError: a table is missing or of the wrong kind, or cannot be listed or cleaned.
+        """
         if self._progress.is_woken or self._has_left_driver(context):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
@@ -93,9 +92,11 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         result = self.result_now(spec)
         choice = self.value_of("on_worker")
         if result is None and (self._may_use_worker if choice is None else choice):
+            from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
+
             try:
                 with self._with_advice(), hook.metastore() as client:
-                    result = self.without_spark(client, spec)
+                    result = done_on_worker(client, spec, self.check_alive)
             except _LEFT_TO_DRIVER as error:
                 if choice or self._is_killed:
                     raise

@@ -24,7 +24,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -342,11 +341,6 @@ def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
     return HealthLimits(**limits)
 
 
-def lock_type(value: str, argument: str) -> str:
-    """Return the type of a lock in Hive's words, such as `shared_write`."""
-    return choice(LockType, value, argument).value
-
-
 def positive_number(value: int | str, argument: str) -> int:
     """Return a whole number of 1 or more."""
     result = whole_number(value, argument)
@@ -409,6 +403,17 @@ def retention(value: float | str, argument: str) -> float:
             " retry would apply the change again"
         )
     return retention_s
+
+
+def duration_s(value: str, argument: str) -> float:
+    """Return the seconds of a duration such as `7 days`."""
+    return duration(text(value, argument), argument)
+
+
+def duration_text(value: str, argument: str) -> str:
+    """Check a duration, such as `7 days`, and return it unchanged."""
+    duration_s(value, argument)
+    return value
 
 
 def unknown_age(value: str | None, argument: str) -> float | None:

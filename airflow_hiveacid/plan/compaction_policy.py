@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     DELTA_COUNT,
     DELTA_RATIO,
     Off,
+    check_not_all_off,
 )
 from airflow_hiveacid.plan.thresholds import (
     ALSO_WHEN,
@@ -71,12 +72,7 @@ class GivenThresholds:
             check_delta_ratio(self.delta_ratio)
         for name, limit in self.also_when.items():
             check_also_when(name, 1 if isinstance(limit, Off) else limit)
-        is_none_given = all(isinstance(limit, Off) for limit in self.also_when.values())
-        if self.delta_count is Off.OFF and self.delta_ratio is Off.OFF and is_none_given:
-            raise ConfigurationError(
-                "delta_count and delta_ratio are both off, so hardly any table would need"
-                " compaction; leave out one of them, or give it a value"
-            )
+        check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     @property
     def counts_rows(self) -> bool:

@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -77,10 +77,6 @@ class HealthLimits:
         if not self.by_threshold:
             names = ", ".join(threshold.value for threshold in LIMITS)
             raise ConfigurationError(f"no limit is given; give at least one of {names}")
-
-    def record(self) -> dict[str, Scalar]:
-        """Return the fields as plain values, for a trigger's arguments."""
-        return asdict(self)
 
     @property
     def by_threshold(self) -> dict[Threshold, float]:

@@ -25,11 +25,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.small_files import mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ABORTED_TRANSACTIONS,
-    DELTA_COUNT,
-    DELTA_RATIO,
-)
+from airflow_hiveacid.jobs.specs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,17 +8,14 @@ partition. So the reader lists the partitions again, and starts over if they hav
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.locks import TableAccess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 MOST_NAMED: Final = 200
 """The maximum number of partitions to lock by name; otherwise the whole table is locked.

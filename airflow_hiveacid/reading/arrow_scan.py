@@ -7,33 +7,29 @@ values have no padding, as in Hive's comparisons.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.storage.acid.read.acid_file import bounds_of, meeting
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 _SPLIT_BYTES: Final = 64 << 20
 # A batch of any size costs about a millisecond. Wide rows come in smaller batches.

@@ -7,27 +7,27 @@ the wanted columns, whether it was inserted or removed, and the write ID of that
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.change_range import ChangeRange
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, numbered, scanned
 from airflow_hiveacid.reading.pieces import work_of
-from airflow_hiveacid.storage.acid.read.acid_file import bounds_of
-from airflow_hiveacid.storage.acid.read.changed_rows import FeedManner, changed_in, deaths_of
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of
+from airflow_hiveacid.storage.acid.read.changed_rows import (
+    Changed,
+    FeedManner,
+    changed_in,
+    deaths_of,
+)
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.state.change_range import ChangeRange
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds
-    from airflow_hiveacid.storage.acid.read.changed_rows import Changed
 
 IS_BORN: Final = "__is_born"
 """The column that is true for an inserted row, false for a removed row."""

@@ -12,10 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Final
 
 NUMBER: Final = "__number"
 """The column of a row that holds the number."""

@@ -8,18 +8,21 @@ unfinished streams, update events of Hive 2, types that were changed later, and 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (
@@ -30,20 +33,11 @@ from airflow_hiveacid.storage.acid.row_schema import (
     ROW_COLUMN_ID,
     Operation,
 )
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.request import KeyRange, ReadRequest
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
-    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""

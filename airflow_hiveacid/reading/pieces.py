@@ -28,15 +28,12 @@ import functools
 import io
 import pickle
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _T = TypeVar("_T")
 

@@ -6,37 +6,29 @@ would read a file differently than Hive, our own reader (`storage.plain`) reads 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.reading.helper_columns import NUMBER
-from airflow_hiveacid.reading.orc_fit import (
-    UNKNOWN_TO_SPARK,
-    is_column,
-    lies_outside,
-)
+from airflow_hiveacid.reading.orc_fit import UNKNOWN_TO_SPARK, is_column, lies_outside
+from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
+    ParquetFacts,
     TimestampStorage,
     read_facts,
 )
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import holds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.request import ReadRequest
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
 # Reserved names: the first name is Spark's column with file metadata, the second is our column with
 # the file's number.

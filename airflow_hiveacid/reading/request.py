@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.row_schema import ROW
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.table import Column
 
 RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 """Types for which all engines agree on the least and the greatest value of a file."""

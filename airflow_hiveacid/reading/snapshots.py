@@ -7,26 +7,23 @@ cleaners wait.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import Metastore
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.reading.access import is_still_all, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.jobs.endpoint import Metastore
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _MOST_BEGINNINGS: Final = 4
 

@@ -8,40 +8,32 @@ same rows.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.helper_columns import file_number
-from airflow_hiveacid.storage.acid.read.buckets import buckets_of
-from airflow_hiveacid.storage.plain.files import plain_files
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import publishes_files
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.versions.past import Past
+from airflow_hiveacid.versions.past import Past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

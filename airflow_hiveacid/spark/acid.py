@@ -11,15 +11,19 @@ import argparse
 import logging
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.results import ExitCode
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.results import ExitCode, JobResult, StatementResult
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
@@ -28,6 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeSpec,
     SourceSpec,
+    StatementSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -40,6 +45,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import TransactionWork, naming
 from airflow_hiveacid.writing.restarts import (
     RestartState,
@@ -49,18 +55,7 @@ from airflow_hiveacid.writing.restarts import (
     until_not_overtaken,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult, StatementResult
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
-    from airflow_hiveacid.spark.writing.context import JobContext
-
-    ProgramFunction = Callable[[SparkSession, "Task"], object]
+ProgramFunction = Callable[[SparkSession, "Task"], object]
 
 log = logging.getLogger("hiveacid")
 

@@ -12,19 +12,23 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
-from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
-from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.plan.conversion import (
+    COPY_OF,
+    ConversionOutcome,
+    outcome_of,
+    steps_back,
+    steps_of,
+)
 from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
 from airflow_hiveacid.spark.statements.creation import create_and_fill
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.conversion import ConversionOutcome
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

@@ -20,15 +20,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import pyspark
 from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
@@ -61,13 +62,6 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.codec import JsonValue
 
 log = logging.getLogger("hiveacid")
 

@@ -20,8 +20,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes

@@ -22,8 +22,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import AcidDirectory
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes

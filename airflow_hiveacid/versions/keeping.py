@@ -19,9 +19,8 @@ from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,

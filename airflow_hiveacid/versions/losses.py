@@ -13,8 +13,7 @@ from airflow_hiveacid.format.records.keeping import Reset
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 

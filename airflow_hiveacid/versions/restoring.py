@@ -16,9 +16,8 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.restoring import may_differ
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.versions.past import Past, past_of

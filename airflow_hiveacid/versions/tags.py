@@ -16,9 +16,8 @@ from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, without_aborted
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep

@@ -25,7 +25,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
 from airflow_hiveacid.watch.compactions import queue_state
 from airflow_hiveacid.watch.conditions import CompactionNeeded

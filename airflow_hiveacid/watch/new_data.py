@@ -25,7 +25,7 @@ from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, set
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -12,26 +12,22 @@ an upload that completed later would remain.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.maintenance.ownership import check_metastore
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.writing.publish import all_staged, token_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 
 log = logging.getLogger("hiveacid")
 

@@ -15,8 +15,9 @@ import itertools
 import json
 import posixpath
 import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +28,17 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
+from airflow_hiveacid.format.table import Column as TableColumn
+from airflow_hiveacid.format.table import (
+    FileFormat,
+    PartitionName,
+    TableInfo,
+    TransactionalKind,
+    check_storable,
+)
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -43,13 +52,6 @@ from airflow_hiveacid.storage.values.timestamps import with_pairs
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
 from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.twin_rows import row_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column as TableColumn
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 WRITTEN_SCHEMA: Final = (
     "partition string, directory string, bucket int, attempt string, rows long, updated long,"

@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName
 
 DELETE_KIND: Final = 0
 INSERT_KIND: Final = 1

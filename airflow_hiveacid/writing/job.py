@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
@@ -20,17 +26,6 @@ from airflow_hiveacid.plan.statements.dml import (
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.results import JobStatus
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 _S = TypeVar("_S")
 

@@ -9,19 +9,16 @@ harm. See docs/decisions/restarts.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import results_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo
 
 _Result = TypeVar("_Result")
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     METADATA_FILE,
@@ -24,29 +25,17 @@ from airflow_hiveacid.format.names import (
     data_file,
     parse_directory_name,
 )
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_directory,
-    exists,
-    rename_directory,
-)
+from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists, rename_directory
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.staging import AcceptedFile
+from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.attempts import AttemptId
-    from airflow_hiveacid.format.ids import StatementId, TxnId
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
-    from airflow_hiveacid.storage.stores.staging import Staging
 
 log = logging.getLogger("hiveacid")
 

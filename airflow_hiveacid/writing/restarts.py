@@ -5,34 +5,30 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ContractVersionError,
     EarlierRunUnknownError,
     OvertakenError,
 )
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.reading.access import is_still_all, reading
+from airflow_hiveacid.writing.job import WritingJob
+from airflow_hiveacid.writing.second_try import StagedWork
 from airflow_hiveacid.writing.table_write import WriteOrder
-from airflow_hiveacid.writing.write import writing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.writing.job import WritingJob
-    from airflow_hiveacid.writing.second_try import StagedWork
-    from airflow_hiveacid.writing.write import Write
+from airflow_hiveacid.writing.write import Write, writing
 
 log = logging.getLogger("hiveacid")
 

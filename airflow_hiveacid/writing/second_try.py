@@ -13,33 +13,23 @@ and, if not, the reason (`details`, `retried`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
-from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.jobs.results import StatementResult
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    misplaced,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import StatementResult
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.writing.table_write import TableWrite
-    from airflow_hiveacid.writing.write import Write
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, misplaced
+from airflow_hiveacid.writing.table_write import TableWrite
+from airflow_hiveacid.writing.write import Write
 
 # Up to these limits, copying in the driver costs less than a stage of tasks. Copying takes 1 to 2
 # ms of CPU time per megabyte.

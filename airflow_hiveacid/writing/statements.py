@@ -10,23 +10,24 @@ the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
-from airflow_hiveacid.writing.publish import assemble, empty_file, row_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.writing.job import WritingJob
-    from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
-    from airflow_hiveacid.writing.write import Write
+from airflow_hiveacid.writing.job import WritingJob
+from airflow_hiveacid.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+    row_counts,
+)
+from airflow_hiveacid.writing.write import Write
 
 
 class WrittenStatements:

@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.errors import OvertakenError, Winner, WriteConflictError
+from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import write_kind_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.rivals import committed_since, first_rival
+from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_rival
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import check_table
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.history import below
-from airflow_hiveacid.plan.reruns import earlier_run
+from airflow_hiveacid.plan.reruns import Run, earlier_run
 from airflow_hiveacid.reading.table_view import Staged
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
@@ -43,20 +49,6 @@ from airflow_hiveacid.writing.publish import (
     row_counts,
     token_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from airflow_hiveacid.format.ids import StatementId
-    from airflow_hiveacid.format.rivals import ForeignWrite
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.handover import Handover
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.plan.reruns import Run
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 

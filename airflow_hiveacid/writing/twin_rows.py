@@ -8,23 +8,18 @@ copied. Then every change of one row would change both. The files tell the two c
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
-from airflow_hiveacid.storage.acid.identity import Keys
-from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
+from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.reading.table_view import TableView
-    from airflow_hiveacid.storage.acid.identity import Key
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 _ROW: Final = re.compile(r"row (\d+) of write ID (\d+), bucket property (-?\d+)")
 

@@ -23,30 +23,25 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     EarlierRunUnknownError,
     HiveAcidError,
     WriteConflictError,
 )
-from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.writing.table_write import TableWrite
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.writing.publish import StagedDirectory
-    from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
+from airflow_hiveacid.writing.publish import StagedDirectory
+from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 
 log = logging.getLogger("hiveacid")
 

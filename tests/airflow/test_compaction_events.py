@@ -19,7 +19,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold

@@ -32,18 +32,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# These get a session or its work handed in, or stand beside what they serve.
-WITHOUT_PYSPARK = {"airflow_hiveacid.spark.engine.store_settings"} | {
-    f"airflow_hiveacid.spark.maintenance.{name}"
-    for name in (
-        "conversion_survey",
-        "conversion_undo",
-        "convert",
-        "exchange",
-        "replacement",
-        "rival_check",
-        "shared_notes",
-    )
+# These get a session, or work that needs one, handed in.
+WITHOUT_PYSPARK = {
+    "airflow_hiveacid.spark.engine.store_settings",
+    "airflow_hiveacid.spark.maintenance.exchange",
 }
 
 # Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.
@@ -152,7 +144,7 @@ print(sorted(name for name in sys.modules if name.startswith("{PACKAGE.name}."))
     )
     errors = ["airflow_hiveacid.format", "airflow_hiveacid.format.errors"]
     errors += [f"{errors[-1]}.{one.stem}" for one in (PACKAGE / "format/errors").glob("[a-z]*.py")]
-    rules = ("known_secrets", "printable", "winner")
+    rules = ("known_secrets", "printable")
     errors += [f"airflow_hiveacid.format.{name}" for name in rules]
     more = errors if face.endswith(".errors") else []
     assert done.stdout.strip() == str(sorted([face, *more, "airflow_hiveacid.lazy_names"]))

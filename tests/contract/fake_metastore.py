@@ -24,11 +24,11 @@ from airflow_hiveacid.format.conflicts import (
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     TransactionAbortedError,
+    Winner,
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.catalog import transactional_kind
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 

@@ -22,11 +22,11 @@ from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
 from airflow_hiveacid.plan import cleaning
-from airflow_hiveacid.spark.maintenance import compact, replacement
+from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.notes import job_ledger
 from airflow_hiveacid.versions import past
-from airflow_hiveacid.writing import publish, table_write, write
+from airflow_hiveacid.writing import publish, replacement, table_write, write
 from tests.interleavings.hives import NULL_PASSES
 from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform

@@ -53,7 +53,7 @@ def write(
 ) -> WrittenFile:
     """One bucket file in the delta of this write ID."""
     name = DeltaName(low=WriteId(write_id), high=WriteId(write_id), is_delete=is_delete)
-    path = f"{name.under(str(table))}/{bucket_file(BucketId(0))}"
+    path = f"{table}/{name}/{bucket_file(BucketId(0))}"
     with AcidFileWriter(
         FS, path, columns, options or WriterOptions(), is_delete=is_delete
     ) as writer:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.cli.commands.spark_environment import LIBRARIES
+from airflow_hiveacid.cli.spark_wheel import LIBRARIES
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan

@@ -55,7 +55,7 @@ def outcome_text(table: str, outcome: ConversionOutcome) -> str:
 
 
 def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
-    from airflow_hiveacid.spark.maintenance.conversion_survey import (  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.conversion_survey import (  # noqa: PLC0415 - pyarrow
         ConversionSurvey,
     )
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import METASTORE_NAMES, option_name
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    count,
-    field,
-    partition,
-    shown,
-)
+from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.words import several
 

@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    count,
-    field,
-    moment,
-    shown,
-    value_text,
-)
+from airflow_hiveacid.cli.output import Answer, Column, count, field, moment, shown, value_text
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.metastore.process_user import process_user
-from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
     import argparse
@@ -152,7 +143,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             return
         expires_s = None
         if options.keep_for is not None:
-            expires_s = time_from_now(client, duration(options.keep_for, "--keep-for"))
+            expires_s = time_from_now(client, options.keep_for)
         new_tag = make_tag(
             client,
             table,

@@ -1,11 +1,10 @@
-"""The Python environment for Spark: its requirements, and the functions that create it.
+"""The Python environment for Spark: a virtual environment with the wheel of `cli.spark_wheel`.
 
 Never use Airflow's own environment: Airflow's Spark provider installs pyspark-client, which
-overwrites half of pyspark's files. An extra of this package would be installed into Airflow's
-environment, so the requirements are not an extra.
+overwrites half of pyspark's files.
 
 Example:
-    >>> requirements("3.5.7")[0]
+    >>> pyspark_requirement("3.5.7")
     'pyspark==3.5.7'
 """
 
@@ -16,11 +15,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid import supported_versions
+from airflow_hiveacid.cli.spark_wheel import NAME, PYSPARK, build_spark_wheel
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.packager import scratch_errors
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.process_user import user_path
@@ -29,28 +31,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-_WINDOW: Final = supported_versions.PYSPARK
-_MAJOR, _MINOR = map(int, _WINDOW.versions[-1].split("."))
-PYSPARK: Final = f"pyspark>={_WINDOW.versions[0]},<{_MAJOR}.{_MINOR + 1}"
-"""The supported versions of PySpark, as pip takes them."""
-
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""
-
-LIBRARIES: Final = (
-    "fastavro[snappy]>=1.13",
-    "hdfs-native>=0.14.7,<0.15",
-    "hmsclient>=0.1.1",
-    "pandas<3",
-    "protobuf>=4.25",
-    "pyarrow>=26.0.1",
-    "pyorc>=0.12",
-    "thrift>=0.21",
-)
-"""The Python packages that driver and executors need; see `spark-runtime` in pyproject.toml."""
-
-S3_LIBRARIES: Final = ("boto3>=1.36",)
-"""The Python packages that driver and executors need for S3."""
 
 _S3A: Final = "s3a"
 _LAST_LINES: Final = 15
@@ -70,21 +52,21 @@ def spark_environment(options: argparse.Namespace) -> Iterator[str]:
         yield from pack(options.directory, options.archive)
 
 
-def requirements(pyspark: str | None = None) -> tuple[str, ...]:
-    """Return the packages to install; `pyspark` is its version, usually that of the cluster.
+def pyspark_requirement(pyspark: str | None) -> str:
+    """Return the requirement of a version of PySpark, usually that of the cluster; None for any.
 
     Raises:
         ConfigurationError: this provider does not support that version of PySpark.
     """
     if pyspark is None:
-        return (PYSPARK, *LIBRARIES)
+        return PYSPARK
     is_version = re.match(r"\d+\.\d+(\.|$)", pyspark)
-    if not is_version or _WINDOW.fault(pyspark):
+    if not is_version or supported_versions.PYSPARK.fault(pyspark):
         raise ConfigurationError(
             f"PySpark {pyspark} is not supported: give --pyspark a version of {PYSPARK}."
             f" {supported_versions.PAGE} lists all supported versions"
         )
-    return (f"pyspark=={pyspark}", *LIBRARIES)
+    return f"pyspark=={pyspark}"
 
 
 def make(
@@ -95,13 +77,15 @@ def make(
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
-    packages = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
+    requirement = pyspark_requirement(pyspark)
     if not (programs / "python").exists():
         yield f"creating {home} with {python}\n"
         _run([python, "-m", "venv", str(home)])
-    yield f"installing {' '.join(packages)} (takes some minutes the first time)\n"
+    yield f"installing {requirement} and {NAME} (takes some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
-    _run([*pip, "--quiet", *packages])
+    with scratch_errors(), tempfile.TemporaryDirectory() as scratch:
+        wheel = build_spark_wheel(Path(scratch))
+        _run([*pip, "--quiet", requirement, f"{wheel}[s3]" if with_s3 else str(wheel)])
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"

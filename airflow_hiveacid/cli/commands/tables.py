@@ -11,12 +11,7 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.metastore.listed_tables import listed_tables
-from airflow_hiveacid.plan.keeping import (
-    NO_AUTO_COMPACTION,
-    NO_CLEANUP,
-    READABLE_FOR,
-    opted_out,
-)
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, NO_CLEANUP, READABLE_FOR, opted_out
 
 if TYPE_CHECKING:
     import argparse

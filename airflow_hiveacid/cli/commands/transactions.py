@@ -9,15 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    Record,
-    field,
-    moment,
-    partition,
-    shown,
-)
+from airflow_hiveacid.cli.output import Answer, Column, Record, field, moment, partition, shown
 from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several

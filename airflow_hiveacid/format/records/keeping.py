@@ -8,10 +8,7 @@ horizon). `Promises` returns, for each root, the oldest version whose files are 
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    Mapping,
-)
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 

@@ -11,12 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import (
-    BaseName,
-    DeltaName,
-    OriginalFileName,
-    parse_file_name,
-)
+from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.state.selection import DirectoryStatus
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at ru
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.parameters import (
     Parameter,  # noqa: TC001 - the codec reads hints at run time
@@ -24,6 +25,19 @@ class Off(enum.StrEnum):
     """The value that switches a threshold off; None leaves the threshold to the table."""
 
     OFF = "off"
+
+
+def check_not_all_off(
+    delta_count: int | Off | None,
+    delta_ratio: float | Off | None,
+    also_when: Mapping[str, float | Off],
+) -> None:
+    """Raise a ConfigurationError if all thresholds of a compaction are off."""
+    if {delta_count, delta_ratio, *also_when.values()} == {Off.OFF}:
+        raise ConfigurationError(
+            "delta_count and delta_ratio are both off, so hardly any table would need"
+            " compaction; leave out one of them, or give it a value"
+        )
 
 
 class CompactionChoice(enum.Enum):
@@ -111,6 +125,9 @@ class CompactSpec(TablesSpec):
     pools: tuple[str, ...] | None = None
     until_s: float | None = None
     at_end: AtEnd = AtEnd.FINISH
+
+    def __post_init__(self) -> None:
+        check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     def serves(self, pool: str | None) -> bool:
         """Return whether a job with QUEUED serves the requests of a pool."""

@@ -13,23 +13,16 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
 from airflow_hiveacid.local.newer_releases import newer_script
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
-from airflow_hiveacid.local.releases import (
-    DEPENDENCY_PLUGIN,
-    HiveRelease,
-    pom,
-    scripts_coordinates,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from airflow_hiveacid.local.process import Progress, log_progress, tail
+from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN, HiveRelease, pom, scripts_coordinates
 
 CACHE_VARIABLE: Final = "HIVEACID_CACHE"
 _REPORT_EVERY_S: Final = 5.0

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.metastore.distribution import cache_dir, fetch_class_path
-from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.process import Progress, log_progress
 from airflow_hiveacid.local.releases import HADOOP_VERSION
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,11 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.local.errors import (
@@ -35,15 +36,18 @@ from airflow_hiveacid.local.metastore.thrift_probe import answers
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Progress,
     Server,
     birth_of,
     free_port,
     is_port_free,
     kill,
+    log_progress,
     spawn,
+    tail,
     terminate,
 )
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.releases import HiveRelease
 from airflow_hiveacid.local.site import (
     HOST,
     DerbyDatabase,
@@ -51,11 +55,6 @@ from airflow_hiveacid.local.site import (
     fingerprint,
     write_conf,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.local.releases import HiveRelease
 
 _SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _RECORD_NAME: Final = "metastore.json"

@@ -15,12 +15,10 @@ import contextlib
 import socket
 import ssl
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from airflow_hiveacid.local.access import PLAIN, Access, Language
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _VERSION_1: Final = 0x8001_0000
 _CALL: Final = 1

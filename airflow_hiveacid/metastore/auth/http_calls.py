@@ -10,13 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BytesIO
 from types import MappingProxyType
 from typing import Final, cast

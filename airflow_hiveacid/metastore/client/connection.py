@@ -54,12 +54,7 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetValidWriteIdsRequest,
     MaxAllocatedTableWriteIdRequest,
 )
-from airflow_hiveacid.metastore.wire import (
-    DEFAULT_TXN_TIMEOUT,
-    TXN_TIMEOUT_NAMES,
-    Struct,
-    seconds,
-)
+from airflow_hiveacid.metastore.wire import DEFAULT_TXN_TIMEOUT, TXN_TIMEOUT_NAMES, Struct, seconds
 from airflow_hiveacid.supported_versions import METASTORE, PAGE
 
 if TYPE_CHECKING:
@@ -205,11 +200,9 @@ class Connection:
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
-    def brief_call(
-        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
-    ) -> Struct:
+    def brief_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
         """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
-        return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
+        return self._call(self._brief_stubs, _Call(method, arguments, repeat, _NO_FAULTS))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS

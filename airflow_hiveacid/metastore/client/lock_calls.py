@@ -12,10 +12,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.client.transaction_calls import faults_of, user_name
-from airflow_hiveacid.metastore.gen.faults.ttypes import (
-    NoSuchLockException,
-    TxnOpenException,
-)
+from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchLockException, TxnOpenException
 from airflow_hiveacid.metastore.gen.locks import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.wire import (

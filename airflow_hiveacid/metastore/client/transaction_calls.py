@@ -22,12 +22,12 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     MetastoreVersionError,
     TransactionAbortedError,
+    Winner,
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef
-from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
     NoSuchLockException,

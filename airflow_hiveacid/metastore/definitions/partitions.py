@@ -6,7 +6,6 @@ nothing remains. Makes no change.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 
@@ -28,8 +27,6 @@ from airflow_hiveacid.metastore.definitions.new_table import same_directory
 from airflow_hiveacid.metastore.definitions.tables import transactional_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
 from airflow_hiveacid.metastore.port import MetastorePort
-
-_log = logging.getLogger(__name__)
 
 
 def add_partitions(

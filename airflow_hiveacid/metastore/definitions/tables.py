@@ -19,13 +19,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.table import (
-    Column,
-    FileFormat,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,

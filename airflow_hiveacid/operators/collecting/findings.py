@@ -21,7 +21,7 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.words import age_text, several
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, newest_entries
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
@@ -85,7 +85,6 @@ class MeasuredRoot:
     """
 
     name: str
-    compactable_state: AcidState
     visible_state: AcidState
     compactable: TableHealth
     visible: TableHealth
@@ -204,7 +203,6 @@ def _measured(
         measured.append(
             MeasuredRoot(
                 name=str(root.name),
-                compactable_state=compactable,
                 visible_state=visible,
                 compactable=replace(measure(compactable), deleted_rows=rows),
                 visible=measure(visible),

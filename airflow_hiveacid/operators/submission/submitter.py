@@ -45,11 +45,7 @@ from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
-from airflow_hiveacid.operators.submission.driver_log import (
-    DriverLog,
-    log_command,
-    log_last_lines,
-)
+from airflow_hiveacid.operators.submission.driver_log import DriverLog, log_command, log_last_lines
 from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit

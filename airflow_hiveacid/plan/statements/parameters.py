@@ -99,11 +99,11 @@ def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -
             )
 
 
-def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
+def job_with(job: _J, value: object) -> _J:
     """Return a copy of a job with these parameters; its SQL must use all of them."""
-    parameters = read_parameters(value, argument)
-    bound, names = with_parameters(job, parameters, argument)
-    check_all_used(parameters, names, argument)
+    parameters = read_parameters(value)
+    bound, names = with_parameters(job, parameters)
+    check_all_used(parameters, names, "parameters")
     return bound
 
 

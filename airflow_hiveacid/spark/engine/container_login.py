@@ -20,20 +20,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import KerberosLogin, Login, TokenLogin
 from airflow_hiveacid.metastore.auth.tokens import CONTAINER_FILE, read_token
 from airflow_hiveacid.spark.engine.store_tokens import KEYTABS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
 
 _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN sets in each container."""

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
@@ -40,11 +42,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.supported_versions import PAGE, PYSPARK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from py4j.java_gateway import JavaObject
 
 _MARK: Final = "HIVEACID-ERROR "
 _LINE: Final = re.compile(re.escape(_MARK) + r"(\{.*\})")

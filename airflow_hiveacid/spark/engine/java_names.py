@@ -6,16 +6,15 @@ and `unknown_calls` tells a release without a class or method from other failure
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaMember, JavaPackage
+from py4j.java_gateway import JavaMember, JavaObject, JavaPackage, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import SparkSession
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -21,9 +22,6 @@ from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 log = logging.getLogger("hiveacid")
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from zipimport import zipimporter
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
 
@@ -24,9 +26,6 @@ from airflow_hiveacid.spark.engine.failures import worker_errors
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 

@@ -7,8 +7,11 @@ read without padding, as in Hive's own functions, joins and LIKE.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -33,15 +36,8 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import Column, TableInfo
 from airflow_hiveacid.spark.engine.java_names import jvm_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import Column, TableInfo
 
 _PRIMITIVES: dict[str, DataType] = {
     "boolean": BooleanType(),

@@ -10,22 +10,26 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_results
-from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile, compact_bucket
-from airflow_hiveacid.storage.acid.write.bucket_parts import compact_part, split_compaction
-from airflow_hiveacid.storage.plain.compact import compact_plain
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
+    compact_bucket,
+)
+from airflow_hiveacid.storage.acid.write.bucket_parts import (
+    CompactedPart,
+    SplitCompaction,
+    compact_part,
+    split_compaction,
+)
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
-    from airflow_hiveacid.storage.acid.write.bucket_parts import CompactedPart, SplitCompaction
-    from airflow_hiveacid.storage.plain.compact import PlainCompaction
 
 _W = TypeVar("_W")
 _R = TypeVar("_R")

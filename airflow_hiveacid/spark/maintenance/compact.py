@@ -11,24 +11,31 @@ plan under this snapshot, let executors write, check that the plan is still vali
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.policies import WriteKind, looks_for_rivals
+from airflow_hiveacid.format.ids import BucketId, TxnId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
+from airflow_hiveacid.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.partitions import check_partition
-from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.compaction import (
     CompactionPlan,
     NoCompaction,
@@ -38,10 +45,9 @@ from airflow_hiveacid.plan.compaction import (
 )
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
-from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
-from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
-from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
@@ -52,31 +58,12 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
-from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    empty_file,
-)
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
+from airflow_hiveacid.writing.replacement import Replacement, live_names
+from airflow_hiveacid.writing.shared_notes import SharedNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.names import BaseName, DeltaName
-    from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
-    from airflow_hiveacid.maintenance.compaction_planner import Window
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-
-log = logging.getLogger("hiveacid")
 
 _MOST_SHOWN: Final = 5
 # The steps of a compaction after its result is published. The few calls up to its commit cost less

@@ -9,33 +9,26 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    JobFailedError,
-    TaskKilledError,
-    typed,
-)
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.writing.shared_notes import SharedNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.errors import HiveAcidError, TableChangedError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, no_write_ids
+from airflow_hiveacid.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.plan.conversion import (
     KINDS,
     ConversionOutcome,
@@ -33,29 +41,11 @@ from airflow_hiveacid.plan.conversion import (
     steps_of,
 )
 from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.maintenance.conversion_survey import (
-    ConversionSurvey,
-    no_write_ids,
-)
-from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 log = logging.getLogger("hiveacid")
 

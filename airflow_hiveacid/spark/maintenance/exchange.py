@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -21,21 +22,18 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TableChangedError,
 )
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.conversion import COPY_OF, kept_table
-from airflow_hiveacid.spark.maintenance.conversion_survey import no_write_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.spark.maintenance.convert import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 

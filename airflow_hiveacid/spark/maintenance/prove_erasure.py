@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
 from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
 from airflow_hiveacid.maintenance.stored_files import StoredFile, stored_files
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
@@ -27,11 +30,6 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.spark.writing.context import JobContext
 
 _MOST_LISTINGS: Final = 8

@@ -10,22 +10,28 @@ never a value.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from airflow_hiveacid.format.errors import StorageError, StoreUnavailableError
 from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX, METADATA_FILE
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
 from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -34,6 +40,7 @@ from airflow_hiveacid.spark.reading.files.bounds import bounds
 from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
@@ -49,18 +56,6 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import Column, TableInfo
-    from airflow_hiveacid.maintenance.stored_files import StoredFile
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 # `_changes.json` is the note of a range in a change feed.
 _WITHOUT_ROWS: Final = frozenset({ACID_VERSION_FILE, METADATA_FILE, "_changes.json"})

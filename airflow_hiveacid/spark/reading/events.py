@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.table import NULL_PARTITION
+from airflow_hiveacid.format.table import NULL_PARTITION, TableInfo
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP, INSERT_KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 _IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
 # HiveDecimal does not print these trailing zeros of a decimal's fraction.

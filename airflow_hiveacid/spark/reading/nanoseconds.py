@@ -8,22 +8,16 @@ Spark would truncate such a value, although a Hive timestamp can store it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    FractionalType,
-    MapType,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.plan.statements.dml import quoted
@@ -31,11 +25,6 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrameReader, SparkSession
 
 _AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _ILLEGAL: Final = "TIMESTAMP(NANOS"

@@ -6,9 +6,11 @@ missing or unreadable source raises an error before a transaction begins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -17,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     UnsafeTextError,
 )
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
+from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted
@@ -31,13 +33,6 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
 
 # Spark's error conditions for a missing or empty path; files may appear there later.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")

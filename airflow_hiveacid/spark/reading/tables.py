@@ -10,7 +10,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.plan.statements.parameters import where_parameters
@@ -24,11 +28,6 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame, SparkSession
-
     from airflow_hiveacid.reading.snapshots import ReadSnapshot
 
 

@@ -7,9 +7,10 @@ plain values (files, write IDs, column names), so that a retried task reads the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -17,42 +18,29 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.errors import UnknownColumnError
-from airflow_hiveacid.format.table import (
-    TableInfo,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import Column, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.helper_columns import NUMBER, free_name
 from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
-from airflow_hiveacid.reading.table_view import TableView, view_of
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import (
-    bucket_of,
-    looked_up,
-    partition_of,
-)
+from airflow_hiveacid.spark.reading.files.file_numbers import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.versions.past import Past
 from airflow_hiveacid.writing.events import partition_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.reading.access import Touched
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.reading.table_view import Staged
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-    from airflow_hiveacid.versions.past import Past
 
 POSITION: Final = "__position"
 """The column that a scan adds to the table's columns: a row's file number and row ID."""

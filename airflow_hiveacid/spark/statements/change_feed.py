@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
@@ -28,6 +31,7 @@ from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import (
     ChangeQuery,
+    FoundChanges,
     changes_of,
     keys_of,
     known_columns,
@@ -37,17 +41,11 @@ from airflow_hiveacid.spark.reading.feed.read_changes import (
 from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.versions.write_range import Version, WriteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.versions.write_range import Version, WriteRange
 
 log = logging.getLogger("hiveacid")
 

@@ -9,29 +9,24 @@ non-deterministic.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.format.table import Column as TableColumn
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
-from airflow_hiveacid.spark.reading.target import whole_rows
+from airflow_hiveacid.spark.reading.target import Target, whole_rows
 from airflow_hiveacid.spark.statements.constraints import allowed, is_unchanged, unchanged
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column as TableColumn
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.statements.dml import Clause
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
-    from airflow_hiveacid.spark.reading.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

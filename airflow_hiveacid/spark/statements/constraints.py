@@ -6,35 +6,32 @@ row raises an error. Spark evaluates this value only for written rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     ConstraintViolationError,
     ExpressionError,
+    HiveAcidError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeAction
-from airflow_hiveacid.plan.statements.constraints import checks_of
-from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, over_values
+from airflow_hiveacid.plan.statements.constraints import Check, checks_of
+from airflow_hiveacid.plan.statements.dml import Clause, quoted
+from airflow_hiveacid.spark.engine.expressions.catalyst import (
+    TEXT_ERRORS,
+    Moment,
+    Resolved,
+    over_values,
+)
 from airflow_hiveacid.spark.engine.failures import carried, reason_of
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.target import empty_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyspark.sql import Column, SparkSession
-
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.statements.constraints import Check
-    from airflow_hiveacid.plan.statements.dml import Clause
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
 
 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:

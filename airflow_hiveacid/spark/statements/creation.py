@@ -21,13 +21,14 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     RerunRefusedError,
 )
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
 from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable
 from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, InsertSpec
+from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.new_table import define
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.definitions.tables import found_table
@@ -36,8 +37,6 @@ from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.catalog import NewTable
     from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"

@@ -6,7 +6,8 @@ output is the `row` struct.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -25,17 +26,12 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.format.errors import StructFieldsError, TypeMismatchError
+from airflow_hiveacid.format.table import Column as TableColumn
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.spark.engine.expressions.catalyst import tried_cast
+from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved, tried_cast
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.types import fits, spark_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column as TableColumn
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
 _VALUE: Final = "<the text>"
 _MOST_SHOWN: Final = 100

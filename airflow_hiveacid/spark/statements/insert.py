@@ -16,9 +16,10 @@ no row is lost silently.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,11 +27,12 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import FileFormat
-from airflow_hiveacid.jobs.specs.statements import ColumnMatch
+from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo
+from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertSpec
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     Moment,
+    Resolved,
     expected_bytes,
     is_repeatable,
     rebalanced,
@@ -52,13 +54,6 @@ from airflow_hiveacid.spark.writing.files.row_hash import hash_of
 from airflow_hiveacid.spark.writing.files.spreading import spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.specs.statements import InsertSpec
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
 _HASH: Final = "_hash"

@@ -8,17 +8,26 @@ their names, as in Hive (`Hive.copyFiles`). So each file is a separate bucket.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
-from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
+    FileFormat,
+    PartitionName,
+    TableInfo,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, LoadSpec, SourceSpec
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import resolve_insert
 from airflow_hiveacid.reading.pieces import TASK_BYTES
@@ -27,18 +36,9 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.publish import StagedFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.specs.statements import LoadSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.storage.stores.staging import Staging
-    from airflow_hiveacid.writing.event_files import WritePlan
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])

@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,13 +22,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
 from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading.events import (
@@ -53,10 +54,6 @@ from airflow_hiveacid.spark.statements.update_delete import (
 )
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 
 _log = logging.getLogger(__name__)
 

@@ -7,28 +7,21 @@ staged files. The values do not pass through Spark, so timestamps stay exact to 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.reading.helper_columns import free_name
-from airflow_hiveacid.spark.reading.events import (
-    Events,
-    grouped,
-)
+from airflow_hiveacid.spark.reading.events import Events, grouped
+from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.update_delete import least_bytes
 from airflow_hiveacid.spark.writing.work import written_files
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.writing.event_files import are_few
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.reading.target import Target
-    from airflow_hiveacid.writing.event_files import WritePlan
-    from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.event_files import WritePlan, are_few
+from airflow_hiveacid.writing.publish import StagedFile
 
 # Neighbouring rows of an old file are sent to one task. So the task decodes the stripe of these
 # rows only once.

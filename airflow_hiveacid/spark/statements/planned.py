@@ -8,9 +8,14 @@ applications prepare their statements with this module.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
+from pyspark.sql import DataFrame
+
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import kind_of
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -19,6 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     LoadSpec,
     MergeSpec,
     MultiInsertSpec,
+    StatementSpec,
     TransactionSpec,
     TruncateSpec,
     UpdateSpec,
@@ -49,13 +55,6 @@ from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.format.table import PartitionName
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

@@ -13,35 +13,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
+from airflow_hiveacid.format.table import Column as TableColumn
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.spark.engine.tasks import task_of
-from airflow_hiveacid.spark.reading.events import (
-    Events,
-    insert_events,
-    with_no_old_row,
-)
+from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements.old_rows import (
     identities,
     neighbours,
@@ -49,30 +49,19 @@ from airflow_hiveacid.spark.statements.old_rows import (
     written_from,
 )
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, written_files
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.publish import StagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, WindowSpec
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.table import Column as TableColumn
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.reading.arrow_scan import TargetFile
-    from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.work import TargetAsOf
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.writing.event_files import WritePlan
-    from airflow_hiveacid.writing.publish import StagedFile
 
 _AT: Final = "_at"
 """The column with a row's position in its partition, from 0."""

@@ -12,19 +12,27 @@ locks are granted, and under the snapshot itself.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.format.table import (
+    FileFormat,
+    PartitionInfo,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
@@ -32,11 +40,8 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.events import (
-    delete_events,
-    insert_events,
-)
-from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
+from airflow_hiveacid.spark.reading.events import delete_events, insert_events
+from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
 from airflow_hiveacid.spark.statements.old_rows import (
@@ -47,31 +52,20 @@ from airflow_hiveacid.spark.statements.old_rows import (
 )
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.versions.restoring import differing_now, range_since, warn_of_new
-from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new
+from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.work import TargetAsOf
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.versions.restoring import Differing
-    from airflow_hiveacid.writing.event_files import WritePlan
 
 _NOW, _THEN = "_now", "_then"
 

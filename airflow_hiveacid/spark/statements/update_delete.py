@@ -10,39 +10,27 @@ rows again.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, BinaryType, StringType
+from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType, StructType
 
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
-from airflow_hiveacid.spark.reading.events import (
-    Events,
-    delete_events,
-    grouped,
-    insert_events,
-)
-from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped, insert_events
+from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import are_few
 from airflow_hiveacid.writing.events import EVENT_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
-    from airflow_hiveacid.spark.reading.target import Target
 
 _ROW_BYTES: Final = 16
 _VALUE_BYTES: Final = 8

@@ -7,21 +7,19 @@ query returns the same rows to all of them, even with `rand()`, so its rows are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from pyspark.sql import DataFrame
+
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import empty_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

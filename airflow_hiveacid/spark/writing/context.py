@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.plan.statements.dml import (
-    check_source,
-)
+from airflow_hiveacid.plan.statements.dml import check_source
 from airflow_hiveacid.reading.access import Touched, nameable, touching
-from airflow_hiveacid.reading.snapshots import held_snapshot
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.writing.job import WritingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.format.table import (
-        PartitionName,
-        TableInfo,
-    )
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
-from airflow_hiveacid.storage.acid.write.reissue import reissue
+from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.writing.restarts import (
     RestartState,
     already_done,
@@ -29,23 +33,11 @@ from airflow_hiveacid.writing.restarts import (
     check_sources,
     until_not_overtaken,
 )
-from airflow_hiveacid.writing.second_try import (
-    StagedWork,
-    reissued,
-    why_in_full,
-    why_not_kept,
-)
+from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full, why_not_kept
+from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.storage.acid.write.reissue import Reissue
-    from airflow_hiveacid.writing.write import Write
 
 _SIZES: Final = "path string, size_bytes long"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
+from airflow_hiveacid.jobs.results import StatementResult
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -38,21 +42,13 @@ from airflow_hiveacid.writing.event_files import (
     write_events,
     write_here,
 )
-from airflow_hiveacid.writing.publish import (
-    StagedFile,
-)
+from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.statements import WrittenStatements
 from airflow_hiveacid.writing.twin_rows import named_twins
+from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.jobs.results import StatementResult
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 

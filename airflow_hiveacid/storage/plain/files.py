@@ -15,11 +15,7 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.table import (
-    READS_ORIGINALS,
-    Column,
-    FileFormat,
-)
+from airflow_hiveacid.format.table import READS_ORIGINALS, Column, FileFormat
 from airflow_hiveacid.storage.acid.read.acid_file import StoredFile
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import locate

@@ -44,8 +44,12 @@ from airflow_hiveacid.format.errors import (
     MetastoreError,
     TransactionError,
 )
-from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory, stays_below
-from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
+from airflow_hiveacid.format.names import (
+    STAGING_PREFIX,
+    attempt_path,
+    staging_directory,
+    stays_below,
+)
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
     make_directory,

@@ -32,10 +32,10 @@ from airflow_hiveacid.format.names import (
     METADATA_FILE,
     BaseName,
     DeltaName,
+    attempt_path,
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
     exists,
@@ -174,11 +174,9 @@ class Staging:
         """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file."""
         self._add(directory, ACID_VERSION_FILE, MARKERS[ACID_VERSION_FILE])
 
-    def add_metadata_file(
-        self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
-    ) -> None:
+    def add_metadata_file(self, directory: DirectoryText) -> None:
         """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653)."""
-        self._add(directory, METADATA_FILE, metadata_text(data_format))
+        self._add(directory, METADATA_FILE, metadata_text(COMPACTED_FORMAT))
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = open_location(f"{self.path_for(directory)}/{name}")

@@ -16,7 +16,6 @@ from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
-from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -28,6 +27,7 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.writing.publish import StagedFile, assemble
+from airflow_hiveacid.writing.replacement import Replacement
 from tests.unit.storage.compacting import compacted_files
 from tests.unit.storage.orc_tables import B0, ids
 

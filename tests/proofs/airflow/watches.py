@@ -21,7 +21,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from demo.airflow_api import AirflowApi
 from tests.proofs.airflow.rows import Row
 from tests.proofs.airflow.site import DB, Site, until

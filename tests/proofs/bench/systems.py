@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
-from airflow_hiveacid.local.progress import tail
+from airflow_hiveacid.local.process import tail
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 from tests.proofs.bench.acid import AcidTable
 from tests.proofs.bench.contender import Contender

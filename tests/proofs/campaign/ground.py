@@ -22,10 +22,10 @@ from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.local.database.postgres import LocalPostgres
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.postgres import LocalPostgres
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import start_on_postgres
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS

@@ -10,14 +10,15 @@ from airflow_hiveacid.local.errors import ServerStartError
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Progress,
     birth_of,
     free_port,
     is_port_free,
     kill,
     spawn,
+    tail,
     terminate,
 )
-from airflow_hiveacid.local.progress import Progress, tail
 from airflow_hiveacid.local.site import HOST
 
 if TYPE_CHECKING:

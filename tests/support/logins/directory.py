@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.process import Server
-from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.process import Progress, Server, log_progress
 from airflow_hiveacid.local.site import HOST
 from tests.support.logins.daemon import Daemon
 from tests.support.logins.debian import Programs, find_programs

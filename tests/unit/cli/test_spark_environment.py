@@ -28,13 +28,6 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return ran
 
 
-def test_the_spark_environment_has_the_same_requirements_as_the_projects_own() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert sorted(spark_environment.requirements()) == sorted(
-        project["dependency-groups"]["spark-runtime"]
-    )
-
-
 def test_no_dependency_or_extra_of_the_provider_contains_pyspark() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for packages in (
@@ -52,7 +45,8 @@ def test_one_command_creates_the_environment_and_prints_the_setting_for_airflow(
     made, installed = commands
     assert made == [sys.executable, "-m", "venv", str(home)]
     assert installed[0] == str(home / "bin" / "python")
-    assert {"pyspark==3.5.7", "pyorc>=0.12"} <= set(installed)
+    assert "pyspark==3.5.7" in installed
+    assert Path(installed[-1]).name.startswith("hiveacid_spark-")
     assert f"export AIRFLOW__HIVEACID__SPARK_BIN_DIR={home}/bin" in capsys.readouterr().out
 
 
@@ -150,9 +144,7 @@ def test_with_s3_the_environment_gets_its_library_and_the_jars_of_sparks_hadoop(
     (cache / "hadoop-aws.jar").write_bytes(b"jar")
     monkeypatch.setattr(S3aJars, "fetch", lambda _: tuple(cache.iterdir()))
     assert cli.main(["spark-environment", str(home), "--s3"]) == 0
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (library,) = project["project"]["optional-dependencies"]["s3"]
-    assert commands[-1][-1] == library
+    assert commands[-1][-1].endswith(".whl[s3]")
     assert (home / "s3a" / "hadoop-aws.jar").read_bytes() == b"jar"
     assert f"spark.executor.extraClassPath  {home}/s3a/*" in capsys.readouterr().out
     # Again, as for an environment that is brought up to date.
@@ -164,7 +156,7 @@ def test_without_the_s3_option_no_s3_library_or_jar_is_installed(
 ) -> None:
     _with_hadoop(tmp_path, SPARK_S3A.hadoop)
     assert cli.main(["spark-environment", str(tmp_path)]) == 0
-    assert not [word for word in commands[-1] if word.startswith("boto3")]
+    assert commands[-1][-1].endswith(".whl")
     assert not (tmp_path / "s3a").exists()
 
 

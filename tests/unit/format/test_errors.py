@@ -45,13 +45,13 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     VersionNotSettledError,
     VersionNotYetError,
+    Winner,
     WriteConflictError,
     error_class,
     rebuild,
 )
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.format.winner import Winner
 
 CLASSES = [
     cls

@@ -117,12 +117,6 @@ def test_a_malformed_delta_name_is_distinguished_from_a_foreign_name() -> None:
     assert not looks_like_directory_name("month=1")
 
 
-def test_a_directory_is_joined_to_its_root_with_one_slash() -> None:
-    base = BaseName(write_id=WriteId(5))
-    assert base.under("hdfs://n/w/t") == base.under("hdfs://n/w/t/") == "hdfs://n/w/t/base_0000005"
-    assert delta(1, 1, 0).under("/t") == "/t/delta_0000001_0000001_0000"
-
-
 @pytest.mark.parametrize(("low", "high"), [(3, 2), (-1, 2)])
 def test_a_delta_with_an_invalid_range_of_write_ids_is_refused(low: int, high: int) -> None:
     with pytest.raises(InvalidNameError, match="range of write IDs"):

@@ -17,9 +17,9 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     StoreUnavailableError,
+    Winner,
     WriteConflictError,
 )
-from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import SecretSource
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus

@@ -21,11 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from airflow_hiveacid.format.errors import (
-    ClusterKind,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-)
+from airflow_hiveacid.format.errors import ClusterKind, ClusterRefusedError, ClusterUnavailableError
 from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
 

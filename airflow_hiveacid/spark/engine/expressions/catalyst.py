@@ -7,14 +7,16 @@ in every frame that is built on the same columns, and no added column changes it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     DEFAULT_TERMS,
@@ -29,12 +31,6 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import each as _each
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import kind_of as _kind
 from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql.types import DataType
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"

@@ -6,32 +6,24 @@ our typed errors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, NullType
 
-from airflow_hiveacid.format.errors import (
-    ExpressionError,
-    UnknownColumnError,
-    UnsafeTextError,
-)
+from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     TEXT_ERRORS,
+    Moment,
     NotOfOneRowError,
     Resolved,
     resolve,
 )
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _UNRESOLVED = "UNRESOLVED_COLUMN"
 _MANY_ROWS = "it needs or returns more than one row: omit aggregates, windows and explode here"

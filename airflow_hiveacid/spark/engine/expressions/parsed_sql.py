@@ -9,24 +9,21 @@ substituted.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.java_gateway import JavaClass, is_instance_of
+from py4j.java_gateway import JavaClass, JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
+from airflow_hiveacid.spark.engine.java_names import JavaNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.spark.engine.java_names import JavaNames
 
 # The tree nodes that are allowed in a query. Every other node is a command, a script, or an
 # unreviewed node of a later Spark version.

@@ -7,22 +7,17 @@ see. Must not depend on files.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import ChangeType
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame
-
-    from airflow_hiveacid.format.ids import WriteId
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"

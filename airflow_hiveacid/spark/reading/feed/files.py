@@ -11,16 +11,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
+from airflow_hiveacid.format.state.change_range import ChangeSegment
+from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import TargetFile, deletes_of, read_together
 from airflow_hiveacid.reading.change_scan import (
@@ -40,21 +44,10 @@ from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.storage.acid.read.buckets import buckets_of
-from airflow_hiveacid.storage.acid.read.changed_rows import change_files
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
+from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile, change_files
 from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.state.change_range import ChangeSegment
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
-    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile
 
 PartitionSegment = tuple["PartitionInfo", "ChangeSegment"]
 """A partition, with one stretch of its history."""

@@ -16,9 +16,11 @@ Example:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.errors import (
@@ -26,9 +28,12 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.change_range import ChangeType
+from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import newest_of
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.reading.access import Touched
@@ -53,26 +58,20 @@ from airflow_hiveacid.spark.reading.feed.columns import (
     type_of,
     without_old_values,
 )
-from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
+from airflow_hiveacid.spark.reading.feed.files import (
+    ChangedFiles,
+    Changes,
+    PartitionSegment,
+    plain_changes,
+)
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
+from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target, whole_rows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.versions.write_range import between
+from airflow_hiveacid.versions.write_range import Version, WriteRange, between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from airflow_hiveacid.spark.reading.feed.files import Changes
-    from airflow_hiveacid.spark.reading.target import Target
-    from airflow_hiveacid.versions.write_range import Version, WriteRange
 
 
 def read_changes(  # noqa: PLR0913 - each argument is an independent choice

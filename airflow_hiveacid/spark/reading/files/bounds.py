@@ -8,20 +8,16 @@ sources, so nothing is parsed here.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from pyspark.sql import DataFrame
+
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.reading.request import RANGED, KeyRange
-from airflow_hiveacid.spark.engine.expressions.catalyst import comparisons
+from airflow_hiveacid.spark.engine.expressions.catalyst import Comparison, Moment, comparisons
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Comparison, Moment
 
 _LOWER: Final = frozenset({"GreaterThan", "GreaterThanOrEqual"})
 _UPPER: Final = frozenset({"LessThan", "LessThanOrEqual"})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import DataType, StringType
 
 from airflow_hiveacid.format.bucket_codec import (
     BUCKET_SHIFT,
@@ -15,12 +16,6 @@ from airflow_hiveacid.format.bucket_codec import (
     BucketCodec,
 )
 from airflow_hiveacid.reading.helper_columns import FILE_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column
-    from pyspark.sql.types import DataType
 
 
 def partition_of(number: Column) -> Column:

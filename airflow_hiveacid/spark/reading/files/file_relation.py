@@ -12,29 +12,23 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
-from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.spark.engine.java_names import jvm_of, unknown_calls
 from airflow_hiveacid.spark.engine.session import runs_in_utc
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.plain.files import PlainFile
 
 log = logging.getLogger("hiveacid")
 

@@ -7,25 +7,20 @@ cannot represent a bound exactly, such as a year beyond 9999 or a string that is
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType
+from pyspark.sql.types import DataType, IntegralType
 
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.values.calendars import EPOCH
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
-    from airflow_hiveacid.format.table import Column
 
 
 def key_ranges(

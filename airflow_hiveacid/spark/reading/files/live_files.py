@@ -6,14 +6,15 @@ Our reader reads the other files (`arrow_scan`), and one log line gives the reas
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.reading.arrow_scan import (
     ScanPiece,
     TargetFile,
@@ -23,11 +24,8 @@ from airflow_hiveacid.reading.arrow_scan import (
     work_of_scan,
 )
 from airflow_hiveacid.reading.helper_columns import file_number
-from airflow_hiveacid.reading.orc_fit import (
-    Doubts,
-    delete_files,
-    judged,
-)
+from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged
+from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
@@ -38,12 +36,6 @@ from airflow_hiveacid.spark.reading.files.orc_frame import (
     NativeFiles,
     live_rows,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.reading.request import ReadRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

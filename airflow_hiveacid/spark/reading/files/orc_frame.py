@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -35,9 +38,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, free_name
+from airflow_hiveacid.reading.orc_fit import DeleteFile
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
@@ -45,6 +52,7 @@ from airflow_hiveacid.spark.reading.files.file_numbers import partition_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.acid.merge import visible_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (
     BUCKET_PROPERTY,
@@ -54,18 +62,6 @@ from airflow_hiveacid.storage.acid.row_schema import (
     ROW,
 )
 from airflow_hiveacid.storage.values.calendars import day_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.orc_fit import DeleteFile
-    from airflow_hiveacid.reading.request import KeyRange, ReadRequest
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000

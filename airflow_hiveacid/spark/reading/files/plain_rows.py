@@ -8,20 +8,23 @@ line gives the reasons. All files that Spark reads with equal options form one f
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import PlainPiece, scan_plain
 from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
+from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -35,15 +38,6 @@ from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.values.column_types import holds
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from pyspark.sql import Column as SparkColumn
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.request import ReadRequest
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"

@@ -7,31 +7,25 @@ partitions: no expression is converted to text, parsed again or cast.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
 from airflow_hiveacid.reading.helper_columns import free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, conjuncts
+from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, Moment, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.engine.types import named, spark_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
-    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 
 def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condition can use

@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.engine.java_names import (
     UnknownJavaCallError,
     call_of_any_release,
@@ -20,15 +26,6 @@ from airflow_hiveacid.spark.engine.java_names import (
 )
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.reading.request import KeyRange
 
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

@@ -11,7 +11,11 @@ with releases of Spark whose own classes differ.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
 from airflow_hiveacid.spark.engine.java_names import (
@@ -20,12 +24,6 @@ from airflow_hiveacid.spark.engine.java_names import (
     jvm_of,
     unknown_calls,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql import DataFrame
 
 _COUNT: Final = "numOutputRows"
 

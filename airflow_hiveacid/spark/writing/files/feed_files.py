@@ -10,14 +10,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -25,11 +27,6 @@ from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.stores.change_feed import task_file
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pyspark.sql import DataFrame
 
 _SCHEMA: Final = "name string, rows long, size_bytes long, kinds string"
 _ANSWER: Final = pa.schema(

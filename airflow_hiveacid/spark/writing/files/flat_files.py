@@ -20,12 +20,15 @@ import itertools
 import logging
 import re
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
@@ -49,15 +52,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, Written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, WritePlan, Written
 
 log = logging.getLogger("hiveacid")
 

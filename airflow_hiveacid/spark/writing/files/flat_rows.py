@@ -10,11 +10,14 @@ If Spark or Java would store a different value, there is no frame, or the frame'
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     CharType,
@@ -28,13 +31,6 @@ from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES, can_be_flat, has_times
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from airflow_hiveacid.format.table import TableInfo
 
 KEY: Final = "key"
 """The `_partition` value."""

@@ -5,8 +5,9 @@ The input is a frame of new rows; the output adds the column `_bucket`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import HiveType, parse_type
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
 
 _ROWS_PER_WRITER: Final = 500_000
 """The number of new rows per bucket file in an unbucketed table."""

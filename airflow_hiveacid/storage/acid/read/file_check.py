@@ -9,8 +9,10 @@ an update event in a base is the current version of its row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
@@ -24,10 +26,6 @@ from airflow_hiveacid.storage.acid.row_schema import (
     Operation,
 )
 from airflow_hiveacid.storage.orc.footer import OrcTail
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.DATA: Operation.INSERT,

@@ -33,10 +33,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     stripe_content,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import (
-    file_errors,
-    new_file,
-)
+from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
 
 # The columns of the original and the current write ID.

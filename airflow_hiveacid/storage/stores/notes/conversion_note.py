@@ -14,9 +14,7 @@ from typing import Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.maintenance import (
-    Move,
-)
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,

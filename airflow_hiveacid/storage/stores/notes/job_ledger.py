@@ -32,10 +32,7 @@ from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.storage.stores.filesystem import (
-    ASIDE_PREFIX,
-    exists,
-)
+from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
     NotesOfTable,

@@ -22,11 +22,7 @@ from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Owner
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.storage.stores.filesystem import (
-    read_bytes,
-    write_bytes,
-    write_new,
-)
+from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
     NOTES,

@@ -1,7 +1,7 @@
 """A pyarrow file system for S3 that uses boto3.
 
 Objects have only keys. A directory is a common prefix of keys, and disappears with its last object.
-A file appears whole when it is closed. A file of a task attempt (`attempt_paths`) does not appear
+A file appears whole when it is closed. A file of a task attempt (`AttemptPath`) does not appear
 until the driver publishes it. Nothing is renamed.
 """
 
@@ -14,12 +14,16 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
+from airflow_hiveacid.format.names import attempt_of
 from airflow_hiveacid.storage.stores.open_files import StoreHandler
 from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
-from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
-from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
+from airflow_hiveacid.storage.stores.s3.streams import (
+    AttemptWriter,
+    S3Reader,
+    S3Writer,
+    StagedUpload,
+)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _FOLDER: Final = "_$folder$"

@@ -2,25 +2,68 @@
 
 A writer sends its bytes as parts of an upload to the object's key. The object is invisible until
 the upload is completed. An abandoned or failed upload is never completed. A writer for a task
-attempt leaves the upload open. The driver completes the upload (`s3.uploads`).
+attempt leaves the upload open, and notes it. The driver completes the upload (`StagedUpload`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
+from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
 from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket, StoredObject
-from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 
+_CODEC: Final = Codec()
 # S3 allows 10,000 parts of at least 5 MiB (except the last part). So parts grow with the file.
 _PART_BYTES: Final = 8 << 20
 _PARTS_OF_A_SIZE: Final = 1000
 _LEAST_READ_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedUpload:
+    """An attempt's file that is completely uploaded but still invisible.
+
+    A task notes it at the path where the attempt's staged file would be. The note is small and
+    contains no secrets: to complete the upload, a process needs credentials. `key` is the file's
+    final key; `attempt` becomes the object's mark.
+    """
+
+    key: str
+    upload_id: str
+    parts: tuple[Part, ...]
+    size_bytes: int
+    attempt: str
+
+    def dump(self) -> bytes:
+        """Return the note as JSON."""
+        return json.dumps(_CODEC.to_json(self)).encode()
+
+    @classmethod
+    def read(cls, bucket: S3Bucket, note_key: str) -> Self:
+        """Read the note of an upload."""
+        try:
+            return _CODEC.read(cls, json.loads(bucket.read_whole(note_key)))
+        except (ValueError, RecursionError) as error:
+            raise OSError(
+                errno.EBADMSG, f"it is not the note of an upload: {error!r}", note_key
+            ) from error
+
+    def publish(self, bucket: S3Bucket) -> None:
+        """Make the file visible, unless a different file exists; a second call does nothing."""
+        bucket.complete(self.key, self.upload_id, self.parts, mark=self.attempt, once=True)
+
+    def take_back(self, bucket: S3Bucket) -> None:
+        """Undo `publish`, or prevent a later `publish`."""
+        # Abort first. Then no process can complete the upload after the check for its object.
+        bucket.give_up(self.key, self.upload_id)
+        bucket.delete_marked(self.key, self.attempt)
 
 
 class S3Reader(FileReader):

@@ -21,17 +21,17 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.writing.shared_notes import SharedNotes
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:

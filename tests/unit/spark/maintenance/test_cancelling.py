@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     compacting,
 )
-from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.bench import wait_until
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark

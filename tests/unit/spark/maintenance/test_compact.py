@@ -29,16 +29,16 @@ from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.partitions import check_partition
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
     BUCKET_0,

@@ -17,7 +17,7 @@ from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
+from airflow_hiveacid.writing.shared_notes import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms

@@ -17,14 +17,10 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat
-from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.statements.restore import (
-    Restoring,
-    _Comparison,
-    _PlainComparison,
-)
+from airflow_hiveacid.spark.statements.restore import Restoring, _Comparison, _PlainComparison
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.storage.stores.attempt_paths import attempt_of, attempt_path
+from airflow_hiveacid.format.names import attempt_of, attempt_path
 from airflow_hiveacid.storage.stores.s3.client import (
     endpoint_of,
     is_path_style,

@@ -6,21 +6,30 @@ plan does not need it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     ConversionRefusedError,
     UnsupportedFileError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.ids import LONG_MAX, StatementId
+from airflow_hiveacid.format.ids import LONG_MAX, StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import (
+    FileFormat,
+    PartitionInfo,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.conversion import (
     KINDS,
     ConversionOutcome,
@@ -40,15 +49,6 @@ from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.locations import locate
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import row_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.records.maintenance import Move
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

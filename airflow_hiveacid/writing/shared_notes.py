@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from airflow_hiveacid.spark.maintenance.replacement import live_names
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.writing.replacement import live_names
 
 
 @dataclass(slots=True, kw_only=True)

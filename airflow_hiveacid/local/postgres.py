@@ -17,27 +17,27 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
+    Progress,
     Server,
     birth_of,
     free_port,
     kill,
+    log_progress,
     spawn,
+    tail,
     terminate,
 )
-from airflow_hiveacid.local.progress import Progress, log_progress, tail
 from airflow_hiveacid.local.site import HOST, PostgresDatabase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _DEBIAN_ROOT: Final = Path("/usr/lib/postgresql")
 _PACKAGE_USER: Final = "postgres"

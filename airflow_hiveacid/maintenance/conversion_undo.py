@@ -8,12 +8,15 @@ work on the same note. Must not depend on Spark.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import HiveAcidError, StorageError
 from airflow_hiveacid.format.names import looks_like_directory_name
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.plan.conversion import visible_files, why_not_noted
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import files_below
@@ -21,12 +24,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.attempts import AttemptId
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
+    from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 
 log = logging.getLogger("hiveacid")
 

@@ -9,20 +9,16 @@ commits after this check counts as later, even if it commits before the compacti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.format.errors import Winner, WriteConflictError
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.rivals import come_since, first_rival
-from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

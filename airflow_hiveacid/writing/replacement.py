@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.names import parse_directory_name
-from airflow_hiveacid.plan.compaction import doubles_rows
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.plan.compaction import CompactionPlan, doubles_rows
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import give_up, list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.writing.publish import Publication, StagedDirectory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.names import BaseName, DeltaName
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.plan.compaction import CompactionPlan
 
 log = logging.getLogger("hiveacid")
 

@@ -1,1 +1,0 @@
-"""A PostgreSQL server on this machine."""
