@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid import __version__
+from airflow_hiveacid.cli.spark_wheel import build_spark_wheel
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
@@ -165,6 +167,20 @@ def test_the_wheel_contains_the_example_dags_and_airflow_parses_them(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_for_spark_is_the_same_from_the_installed_provider_and_from_a_checkout(
+    installed: Path, tmp_path: Path
+) -> None:
+    run(
+        "airflow_hiveacid.cli.spark_wheel",
+        str(tmp_path / "installed"),
+        cwd=tmp_path,
+        PYTHONPATH=str(installed),
+    )
+    (built,) = (tmp_path / "installed").iterdir()
+    own = build_spark_wheel(tmp_path / "checkout", version=__version__)
+    assert (built.name, built.read_bytes()) == (own.name, own.read_bytes())
 
 
 def test_the_wheel_tells_type_checkers_that_it_has_types(installed: Path) -> None:

@@ -72,8 +72,18 @@ def pyspark_requirement(pyspark: str | None) -> str:
 def make(
     directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
 ) -> Iterator[str]:
-    """Create the environment, or complete an existing environment; yield the steps and settings."""
+    """Create the environment, or complete an existing environment; yield the steps and settings.
+
+    Raises:
+        ConfigurationError: the environment has pyspark-client, this provider does not support the
+            version of PySpark, or a program failed.
+    """
     home = user_path(directory)
+    if any(home.glob("lib/python3*/site-packages/pyspark_client-*.dist-info")):
+        raise ConfigurationError(
+            f"{home} is an environment with pyspark-client, such as Airflow's own, and PySpark"
+            " would overwrite its files; give a directory of its own to Spark's environment"
+        )
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED

@@ -72,6 +72,16 @@ def test_packages_are_added_to_an_existing_environment_without_recreating_it(
     assert spark_environment.PYSPARK in installed
 
 
+def test_airflows_own_environment_is_refused_before_anything_is_installed(
+    tmp_path: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "pyspark_client-4.1.4.dist-info").mkdir(parents=True)
+    assert cli.main(["spark-environment", str(tmp_path)]) == 2
+    assert "give a directory of its own to Spark's environment" in capsys.readouterr().err
+    assert not commands
+
+
 @pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "3.4.4", "5", "newest"])
 def test_an_unsupported_version_of_pyspark_is_refused_before_anything_is_installed(
     tmp_path: Path, version: str, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
