@@ -27,9 +27,10 @@ import stat
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid import __version__
 from airflow_hiveacid.format.errors import (
@@ -37,9 +38,6 @@ from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     StoreUnavailableError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 ROOMS: Final = (
     "format",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import (
@@ -23,9 +23,6 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class JobStatus(enum.Enum):

@@ -17,13 +17,11 @@ Example:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.codec import JsonValue
 
 MOST_BYTES: Final = 16 * 1024
 """The most bytes of a result in an XCom or an asset event, as JSON."""

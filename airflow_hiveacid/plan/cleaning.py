@@ -8,9 +8,10 @@ its write IDs are aborted (HIVE-25502, HIVE-24481). Must not access a file syste
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import (
@@ -21,19 +22,13 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.records.maintenance import FirstSeen
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, Reader
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.words import age_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.records.maintenance import LeftUpload, Reader
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory
-    from airflow_hiveacid.format.table import PartitionName
-
 
 _NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})
 _NONE: Final = WriteId(0)

@@ -12,11 +12,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import (
     ABORTED_TRANSACTIONS,
     DELTA_COUNT,
@@ -32,11 +33,6 @@ from airflow_hiveacid.plan.thresholds import (
     check_delta_count,
     check_delta_ratio,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
 
 # A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the
 # parameters of the table only (CompactorUtil.determineCompactionType). So a different letter case,

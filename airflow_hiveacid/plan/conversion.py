@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
 from airflow_hiveacid.format.names import (
     DeltaName,
     OriginalFileName,
@@ -27,16 +28,10 @@ from airflow_hiveacid.format.names import (
     stays_below,
 )
 from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import FileEntry, Listing
-    from airflow_hiveacid.format.table import TableInfo
 
 KINDS: Final = {
     ConversionTarget.FULL_ACID: TransactionalKind.FULL_ACID,

@@ -28,10 +28,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     VersionDoubtfulError,
@@ -39,16 +41,9 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import TimeBounds, time_text
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds, time_text
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.versions import as_of_set
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-
 
 _MOST_SKEW_S: Final = 86400.0
 """The largest assumed difference between two clocks."""

@@ -8,14 +8,11 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 READABLE_FOR: Final = "hiveacid.readable.for"
 """The table parameter that sets how long replaced rows stay readable, such as `7 days`."""

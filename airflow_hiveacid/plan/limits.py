@@ -15,21 +15,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
     Exceeded,
+    Measured,
+    Scalar,
     TableHealth,
     Threshold,
     check_delta_ratio,
     of_deltas,
     reached,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.plan.thresholds import Measured, Scalar
 
 LIMITS: Final = (
     Threshold.DELTA_COUNT,

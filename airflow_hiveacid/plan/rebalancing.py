@@ -13,8 +13,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import (
@@ -22,14 +23,10 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import ArrayType, MapType, StructType, UnionType, parse_type
 from airflow_hiveacid.plan.statements.dml import check_changeable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import TableInfo
 
 FILE_BYTES: Final = 256 << 20
 """The bytes for each new file, if the user does not give the number of files."""

@@ -18,18 +18,14 @@ See docs/decisions/ledger.md. Must not access files or a metastore.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.job import OnRerun
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.table import TableInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,21 +16,18 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.small_files import mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text
 from airflow_hiveacid.jobs.specs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
 
 Scalar = str | int | float | None
 """A JSON value in a record of measurements."""

@@ -15,10 +15,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
 from airflow_hiveacid.format.errors import (
@@ -32,14 +33,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     LoadSpec,
     MultiInsertSpec,
+    StatementSpec,
     TruncateSpec,
     each,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 MOST_STATEMENTS: Final = MAX_STATEMENT_ID + 1
 """The maximum number of statements in a transaction that row IDs can distinguish."""

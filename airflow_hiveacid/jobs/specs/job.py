@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -28,9 +28,7 @@ from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
-from airflow_hiveacid.jobs.endpoint import (
-    MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
-)
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,

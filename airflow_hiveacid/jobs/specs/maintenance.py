@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.parameters import (
-    Parameter,  # noqa: TC001 - the codec reads hints at run time
-)
+from airflow_hiveacid.jobs.parameters import Parameter
 
 # The thresholds for compaction where neither a task nor a table sets one.
 DELTA_COUNT: Final = 10
@@ -127,6 +125,8 @@ class CompactSpec(TablesSpec):
     at_end: AtEnd = AtEnd.FINISH
 
     def __post_init__(self) -> None:
+        """Refuse a job whose thresholds are all off, and what `TablesSpec` refuses."""
+        TablesSpec.__post_init__(self)  # a class with slots has no super() here
         check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     def serves(self, pool: str | None) -> bool:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.parameters import (
-    Parameter,  # noqa: TC001 - the codec reads hints at run time
-)
+from airflow_hiveacid.jobs.parameters import Parameter
 
 SOURCE_VIEW: Final = "source"
 """The name of the view with a source's rows; the source's own query reads this view."""

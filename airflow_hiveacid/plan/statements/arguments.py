@@ -10,10 +10,10 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import partial as bind
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -26,6 +26,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
 )
 from airflow_hiveacid.plan.arguments import (
+    EarlyChecks,
     LeftOut,
     assignments,
     choice,
@@ -43,11 +44,6 @@ from airflow_hiveacid.plan.statements.dml import (
     unreachable_clause,
 )
 from airflow_hiveacid.plan.statements.source_options import check_location, check_options
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from airflow_hiveacid.plan.arguments import EarlyChecks
 
 _AS_OF: Final = ("version", "timestamp", "tag")
 _SCALARS: Final = str | int | float | None  # bool is an int in Python

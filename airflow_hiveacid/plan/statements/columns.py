@@ -11,9 +11,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from airflow_hiveacid.format.errors import ConfigurationError, PartitionNotFoundError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     DeleteSpec,
@@ -21,6 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     LoadSpec,
     MergeSpec,
     SourceSpec,
+    StatementSpec,
     TruncateSpec,
     UpdateSpec,
 )
@@ -31,12 +34,6 @@ from airflow_hiveacid.plan.statements.dml import (
     resolve_merge,
     resolve_update,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 
 def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple[str, ...] | None:

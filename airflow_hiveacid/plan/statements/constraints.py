@@ -22,15 +22,12 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import TableInfo
 
 DEFAULT: Final = "DEFAULT"
 """The keyword in a statement that stands for a column's default."""

@@ -14,8 +14,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
@@ -41,10 +42,6 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.constraints import default_where, value_or_default
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
 
 _HANDLER = "storage_handler"
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {

@@ -12,10 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Final
 
 _PACKAGE: Final = "org.apache.hadoop.hive.ql.udf."
 _PREFIX: Final = "__hiveacid_"

@@ -14,9 +14,9 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
@@ -31,13 +31,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.arguments import is_settled
+from airflow_hiveacid.plan.arguments import EarlyChecks, is_settled
 from airflow_hiveacid.plan.statements.parameter_values import parameter_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from airflow_hiveacid.plan.arguments import EarlyChecks
 
 _J = TypeVar("_J")
 

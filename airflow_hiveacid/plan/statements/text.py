@@ -14,8 +14,9 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
@@ -47,9 +48,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
 from airflow_hiveacid.plan.thresholds import limit_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _MOST_ROWS: Final = 3
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -43,8 +43,9 @@ def test_the_targets_of_a_program_are_the_tables_that_it_writes() -> None:
 
 @pytest.mark.parametrize("name", ["d.*", "d.t?", "d.[ab]"])
 def test_a_pattern_is_no_name_of_the_only_table(name: str) -> None:
-    with pytest.raises(InvalidNameError):
-        CleanSpec.of_table(name)
+    for kind in (CleanSpec, CompactSpec):
+        with pytest.raises(InvalidNameError):
+            kind.of_table(name)
     assert CleanSpec(tables=(name,)).tables == (name,)
 
 
