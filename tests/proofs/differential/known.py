@@ -120,8 +120,11 @@ def _digits(value: Value) -> str:
     return re.sub(r"(\.\d*?)0+(?!\d)", r"\1", str(value)).replace(".|", "|").rstrip(".")
 
 
-def _without_zeros(value: str) -> str:
-    return value.replace("0", "")
+def _without_trailing_zeros(text: str, numbers: Sequence[str]) -> str:
+    """Return a text without the zeros that follow one of these decimal numbers in it."""
+    for number in numbers:
+        text = re.sub(f"{re.escape(number)}0+", number, text)
+    return text
 
 
 def _all_kinds(seen: Seen, *kinds: str) -> bool:
@@ -159,8 +162,11 @@ def _boolean_as_text(seen: Seen) -> bool:
 def _decimal_as_text(seen: Seen) -> bool:
     if not isinstance(seen.ours, str) or not isinstance(seen.theirs, str):
         return False
-    if "round(" in seen.text and _without_zeros(seen.ours) == _without_zeros(seen.theirs):
-        return True  # further text stands behind the number
+    if "round(" in seen.text:  # further text may stand behind the number
+        numbers = [str(value) for value in seen.values() if isinstance(value, Decimal)]
+        ours, theirs = (_without_trailing_zeros(t, numbers) for t in (seen.ours, seen.theirs))
+        if ours == theirs:
+            return True
     return seen.has("decimal") and _digits(seen.ours) == _digits(seen.theirs)
 
 
@@ -225,7 +231,9 @@ def _unix_timestamp(seen: Seen) -> bool:
 @entry("float")
 def _float(seen: Seen) -> bool:
     is_cast = "AS float" in seen.text
-    if is_cast and (seen.name in {"floor", "ceil", "ceiling"} or seen.our_kind == "double"):
+    if is_cast and seen.name in {"floor", "ceil", "ceiling"}:
+        return True
+    if seen.our_kind == "double" and re.match(rf"{seen.name}\(cast\(\w+ AS float\)", seen.text):
         return True
     is_mixed = seen.has("float") and (is_cast or seen.has(*(k for k in _NUMBERS if k != "float")))
     return is_mixed and seen.name in _ARITHMETIC | _COMPARING
@@ -234,7 +242,8 @@ def _float(seen: Seen) -> bool:
 @entry("nan-in-comparisons")
 def _nan_compared(seen: Seen) -> bool:
     if seen.name == "NOT":  # Hive turns the comparison round
-        return seen.ours is True and _COMPARISON.search(seen.text) is not None
+        has_nan = not seen.words.isdisjoint({"d", "f"}) or "NaN" in seen.text
+        return has_nan and seen.ours is True and _COMPARISON.search(seen.text) is not None
     return _has_nan(seen) and (seen.name in _COMPARING or "CASE" in seen.name)
 
 
@@ -383,7 +392,9 @@ def _range(seen: Seen) -> bool:
 
 @entry("hive-sum-beyond-38-digits")
 def _sum(seen: Seen) -> bool:
-    return seen.name.startswith("sum") and _is_rounded(seen.ours, seen.theirs)
+    is_wide = any(isinstance(v, Decimal) and len(v.as_tuple().digits) >= 38 for v in seen.values())
+    is_sum = seen.name.startswith("sum") and (is_wide or " OVER (" in seen.text)
+    return is_sum and _is_rounded(seen.ours, seen.theirs)
 
 
 @entry("between-null")

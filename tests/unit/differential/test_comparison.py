@@ -156,6 +156,9 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "ours", "theirs", "entry"),
     [
+        ("NOT", "(NOT (n >= id))", True, False, None),
+        ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.05x", None),
+        ("power", "power(2, cast(d AS float))", 1.0, 2.0, None),
         ("acos", "acos(cast('NaN' AS double))", None, math.nan, "nan-in-functions"),
         ("asin", "asin(d)", None, 1.0, None),
         ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
@@ -166,13 +169,24 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
         ("log10", "log10(f)", -0.999999993, -1.0, None),
         ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000002"), _SUM),
         ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000101"), None),
+        ("sum", "sum(de)", Decimal("1.0000000001"), Decimal("1.0000000002"), None),
     ],
 )
 def test_a_difference_is_named_only_by_an_entry_that_explains_it(
     name: str, text: str, ours: Value, theirs: Value, entry: str | None
 ) -> None:
     kind = "double" if isinstance(theirs, float) else ""
-    seen = Seen(name=name, text=text, row=1, ours=ours, theirs=theirs, our_kind=kind)
+    values = (Decimal("9" * 38 if entry == _SUM else "2.5"),)
+    arguments = tuple((value,) for value in values)
+    seen = Seen(
+        name=name,
+        text=text,
+        row=1,
+        ours=ours,
+        theirs=theirs,
+        our_kind=kind,
+        arguments=arguments,
+    )
     assert known.names_of(seen) == ([entry] if entry else [])
 
 
