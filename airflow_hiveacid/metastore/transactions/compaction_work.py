@@ -511,7 +511,8 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     if any(e.txn_id is not None for e in entries) or ours:
         txns = client.valid_txns()
         locks = client.show_locks(_lock_of_compactors(ref)) if ours else ()
-        held = {(k.partition or "").lower() for k in locks if k.state is LockState.ACQUIRED}
+        granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
+        held = {(k.partition or "").lower() for k in granted}
         entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
         for entry in entries:
             is_left = entry.entry_id in ours and str(entry.partition or "").lower() not in held

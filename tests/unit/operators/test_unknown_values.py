@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,19 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.maintenance.cleaned_entries import ready_entries
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionState,
+    CompactionType,
+    our_pool,
+    our_worker_id,
+)
 from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
 from airflow_hiveacid.metastore.locks import LockInfo
-from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    cancel_compactions,
+    end_dead_entries,
+)
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState
 from airflow_hiveacid.operators.collecting.findings import lock_findings
 from airflow_hiveacid.operators.collecting.survey import survey
@@ -168,3 +177,22 @@ def test_a_server_without_the_calls_of_workers_keeps_the_entries_of_its_queue(
     server.missing_calls = ("add_write_ids_to_min_history",)
     assert ready_entries(client, table, whole) == []
     assert Overview.of(client, table).waiting == frozenset()
+
+
+@_V4
+@pytest.mark.parametrize("state", ["state 8", "acquired", None])
+def test_a_worker_whose_lock_is_in_an_unknown_state_is_not_taken_for_dead(
+    client: FakeClient,
+    locks: list[LockInfo],
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str | None,
+) -> None:
+    pool = our_pool(uuid.uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    assert client.find_next_compaction(our_worker_id("key"), worker_version="1", pool=pool)
+    lock = replace(locks[0], state=LockState.received(state or ""))
+    monkeypatch.setattr(client, "show_locks", lambda *_, **__: (lock,) if state else ())
+    end_dead_entries(client, table.ref)
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.is_at_work is (state is not None)
