@@ -200,9 +200,11 @@ class Connection:
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
-    def brief_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
+    def brief_call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
         """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
-        return self._call(self._brief_stubs, _Call(method, arguments, repeat, _NO_FAULTS))
+        return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
