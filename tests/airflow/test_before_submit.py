@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import (
@@ -38,25 +41,17 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import Submission
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.airflow.test_submission import KUBERNETES, SPEC, YARN
 from tests.contract.stub_server import StubServer
 from tests.support.airflow_minors import since_3_3
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 
 _COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="name", type="string"))
 _KINDS: Final = {

@@ -11,7 +11,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,11 +31,12 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
     CompactionState,
     CompactionType,
     our_pool,
@@ -52,22 +53,16 @@ from airflow_hiveacid.sensors import (
     HiveAcidLockFreeSensor,
     HiveAcidNewVersionSensor,
 )
+from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
 from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_minors import DagSerialization
-from tests.support.airflow_support import Warehouse, context_of, run_task
+from tests.support.airflow_support import Connections, Warehouse, context_of, run_task
 from tests.support.results_page import fields_in_the_page
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
-    from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
-    from airflow_hiveacid.watch.trigger import ConditionTrigger
-    from tests.support.airflow_support import Connections
 
 pytestmark = pytest.mark.usefixtures("connections")
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import Connection
@@ -33,9 +32,7 @@ from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 from tests.support.airflow_minors import IS_3_1
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import Connections
 
 KERBEROS = {"authentication": "kerberos", "kerberos_service": "hive/_HOST@R"}
 HEADER = {"authentication": "header"}

@@ -12,11 +12,11 @@ from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
-from airflow.sdk import TriggerRule
+from airflow.sdk import DAG, TriggerRule
+from airflow.serialization.definitions.dag import SerializedDAG
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.codec import to_json
@@ -29,6 +29,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan.arguments import partition_name
 from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
@@ -36,12 +37,6 @@ from demo.flights_table import FLIGHTS
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE
 from tests.support.airflow_minors import IS_3_3, DagBag, DagSerialization, since_3_3
 from tests.support.documents import DOCS, python_blocks
-
-if TYPE_CHECKING:
-    from airflow.sdk import DAG
-    from airflow.serialization.definitions.dag import SerializedDAG
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
@@ -16,13 +18,7 @@ from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.watch.polls import Observation
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, context_of, run_task
 
 _TABLE: Final = {"table": "db.t"}
 _SOURCE: Final = {"source": {"table": "db.s"}}

@@ -4,7 +4,6 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import Connection
@@ -17,21 +16,17 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.state.acid_state import Listing
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.acid_state import Listing
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.airflow_support import Connections, Warehouse
-
+from tests.support.airflow_support import Connections, Warehouse
 
 # ---- the Test button -----------------------------------------------------------------------------
 

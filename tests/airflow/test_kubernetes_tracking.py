@@ -5,7 +5,7 @@ The API server pretends; whole jobs are in test_kubernetes.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,7 +24,7 @@ from airflow_hiveacid.operators.submission.resumption import (
     SUBMISSION_KEY,
 )
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import (
     RUNNING,
     SPACE,
@@ -36,10 +36,7 @@ from tests.support.cluster_tasks import (
     put_pod,
     until,
 )
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_kubernetes import KubernetesServer
 
 pytestmark = pytest.mark.usefixtures("on_kubernetes")
 

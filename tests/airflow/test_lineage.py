@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
+from airflow.providers.openlineage.extractors import OperatorLineage
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.sdk import BaseOperator
@@ -13,7 +15,7 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
-from airflow_hiveacid.jobs.metastore_statements import DropTable
+from airflow_hiveacid.jobs.metastore_statements import DropTable, MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
@@ -21,15 +23,7 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.operators.reporting.lineage import lineage_of
 from tests.contract.stub_server import StubServer
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, context_of, run_task
 
 _CLAUSES: Final = [{"when": "matched", "action": "update"}]
 _COLUMNS: Final = {"sales": ("id", "price", "note"), "lines": ("id", "Price", "extra")}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators
@@ -28,7 +29,7 @@ from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.ui.plugin import HiveAcidPlugin
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import (
     APP,
     SPACE,
@@ -42,16 +43,9 @@ from tests.support.cluster_tasks import (
     resumed,
     until,
 )
+from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 TABLE = "plugin/hiveacid?table=demo.flights&connection=hive_acid_default"
 ERROR = {"type": "JobFailedError", "message": "as told"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.module_loading import import_string
@@ -16,19 +16,16 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.sensors import HiveAcidNewVersionSensor
 from airflow_hiveacid.watch import new_data
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
-from tests.support.airflow_support import context_of
+from tests.support.airflow_support import Warehouse, context_of
 from tests.support.cluster_tasks import fired
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from tests.support.airflow_support import Warehouse
 
 
 def seen(table: TableInfo, since: int | str, **more: Any) -> Any:  # noqa: ANN401 - passed on

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -54,14 +55,9 @@ from airflow_hiveacid.operators.hive_acid import (
 from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
 from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from tests.support.airflow_minors import DagBag, DagSerialization
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("connections")
 

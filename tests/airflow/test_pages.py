@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import MagicMock
 from uuid import uuid4
 
@@ -32,11 +33,7 @@ from airflow_hiveacid.operators.collecting.document import (
 )
 from airflow_hiveacid.operators.collecting.survey import Survey, survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.airflow_support import Warehouse
+from tests.support.airflow_support import Warehouse
 
 # Airflow's own modules of the API server import Starlette's test client.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

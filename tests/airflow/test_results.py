@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from airflow.sdk import Asset
@@ -29,9 +30,6 @@ from airflow_hiveacid.watch.compaction_due import _payload
 from airflow_hiveacid.watch.health import CompactionNeed
 from tests.support.airflow_support import context_of, run_task
 from tests.support.results_page import fields_in_the_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 pytestmark = pytest.mark.usefixtures("connections")
 

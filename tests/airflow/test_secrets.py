@@ -15,10 +15,12 @@ import secrets
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
@@ -46,7 +48,14 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes_login import logi
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from tests.contract.sasl_server import PlainHalf, Refusal, SaslServer
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import (
     APP,
     SPACE,
@@ -58,15 +67,9 @@ from tests.support.cluster_tasks import (
     resumed,
 )
 from tests.support.command_line import status_of
+from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_yarn import ResourceManager
 from tests.support.secret_search import files_below, forms_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager
 
 _LOGIN: Final = "the metastore's secret"
 _NAMES: Final = (

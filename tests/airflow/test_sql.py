@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -16,16 +17,11 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidMergeOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
 from tests.support.airflow_minors import IS_3_3, DagBag
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 

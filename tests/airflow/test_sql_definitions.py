@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from airflow.sdk import Asset
@@ -25,12 +26,7 @@ from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.contract.bench import access, start
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.airflow_support import FakeSpark, Warehouse
+from tests.support.airflow_support import FakeSpark, StateStore, Warehouse, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -9,11 +9,13 @@ import os
 import re
 import signal
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -43,14 +45,7 @@ from airflow_hiveacid.operators import (
     HiveAcidTagOperator,
 )
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
-from tests.support.airflow_support import METASTORE_URI, TaskLog, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, TaskLog, run_task
 
 _TABLE: Final = "demo.customers"
 _GOLDEN: Final = Path(__file__).with_name("task_log_failures.txt")

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 
 import airflow_hiveacid.operators as ours
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from tests.airflow.test_dag_run import _run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark
 
 _MERGE: dict[str, Any] = {
     "table": "db.t",

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -19,12 +20,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,7 @@ from airflow_hiveacid.operators import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.unused_settings import check_settings, unused_settings
-from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import Connections, run_task
 
 
 def _target(connections: Connections, host: str = "yarn", **extra: object) -> SparkTarget:

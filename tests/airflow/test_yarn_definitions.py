@@ -5,7 +5,7 @@ The metastore's part is left out: test_sql_definitions.py has it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -19,15 +19,10 @@ from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, killed_once
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 

@@ -10,14 +10,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
@@ -27,7 +30,14 @@ from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.support.airflow_support import StateStore, context_of, killed_when, napping, run_task
+from tests.support.airflow_support import (
+    Connections,
+    StateStore,
+    context_of,
+    killed_when,
+    napping,
+    run_task,
+)
 from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab
 from tests.support.kerberos_tasks import (
     ENCRYPTED,
@@ -38,13 +48,6 @@ from tests.support.kerberos_tasks import (
 )
 from tests.support.mini_yarn import MiniYarn, YarnLogin, outside
 from tests.support.yarn_tasks import insert, rows_of, small, wait_for_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.airflow_support import Connections
 
 _TOKEN_S = 90
 pytestmark = [pytest.mark.server, pytest.mark.clusters]

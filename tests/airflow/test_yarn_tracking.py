@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,15 +24,10 @@ from airflow_hiveacid.operators.submission.resumption import (
 )
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 

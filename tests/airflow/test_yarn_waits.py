@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -15,15 +15,10 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
 from tests.support.pretended_yarn import ACCEPTED, RUNNING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 def test_an_application_is_polled_until_it_ends(yarn: Pretended) -> None:

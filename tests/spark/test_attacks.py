@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,9 +25,7 @@ from tests.support.merge_clauses import (
     matched_delete,
     matched_update,
 )
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 OURS = ("__position", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
 ALL = ("id", "h", *OURS, "t")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyarrow import orc
 
@@ -12,9 +10,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 TYPES = {"name": "string", "id": "bigint", "v": "int"}
 BY = ("id", "name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPDATE_ALL
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 
 class Killed(BaseException):

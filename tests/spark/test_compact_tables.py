@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 

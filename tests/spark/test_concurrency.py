@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
@@ -15,14 +16,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.support.spark_lab import Lab, make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 WRITERS = 8
 

@@ -11,14 +11,16 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -28,14 +30,7 @@ from airflow_hiveacid.spark.reading.files import search_argument
 from airflow_hiveacid.spark.writing.files import counted_write, flat_files
 from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
-from tests.support.spark_lab import with_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, with_settings
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PLANNED = "spark.sql.optimizer.plannedWrite.enabled"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -15,15 +15,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
 
 LOST = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
 KEY = "dag/run/task/-1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +12,8 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
-
 
 STEPS = (
     "opened",

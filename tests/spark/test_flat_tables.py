@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +16,7 @@ from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "int", "name": "string"}
 

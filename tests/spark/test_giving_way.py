@@ -7,7 +7,7 @@ The compaction is stopped with its result staged. What happens then waits for no
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -19,7 +19,7 @@ from airflow_hiveacid.format.conflicts import (
 )
 from airflow_hiveacid.format.errors import HiveAcidError, LockNotAcquiredError, TableChangedError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, TruncateSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
@@ -29,13 +29,8 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.spark_lab import Lab, Row
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "bigint"}
 NAMES = ["id", "p"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,12 +20,8 @@ from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, Transac
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.spark.statements import load as load_module
 from tests.support.merge_clauses import INSERT_ALL, matched_update
+from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "int", "name": "string"}
 B0, B1, B2 = 536870912, 536936448, 537001984

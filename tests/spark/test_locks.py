@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
@@ -23,11 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]

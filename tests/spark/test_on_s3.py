@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ConnectionClosedError
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
@@ -29,15 +32,7 @@ from tests.support.chosen_versions import chosen
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.s3_lab import MotoS3
 from tests.support.s3_session import knowing
-from tests.support.spark_lab import make_lab, with_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row, make_lab, with_settings
 
 pytestmark = pytest.mark.server
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import (
     ExpressionError,
@@ -37,13 +39,7 @@ from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 HOSTILE = "zz' OR '1'='1"
 CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 5)  # noqa: DTZ001 - a wall clock

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -26,23 +28,16 @@ from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
-from airflow_hiveacid.reading.snapshots import held_snapshot
+from airflow_hiveacid.reading.change_scan import ChangePiece
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading.feed import files as changed_files
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_COLUMNS
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
+from tests.support.spark_lab import Lab, Row
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.reading.change_scan import ChangePiece
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from tests.support.spark_lab import Lab, Row
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.
 ONLY_HIVE_4 = {ONLY_HIVE_4_READS: "true"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,20 +17,15 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, RestoreSpec
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v", "p"]

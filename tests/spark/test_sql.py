@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import (
@@ -15,14 +13,12 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import Constraints
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 
 def run(lab: Lab, text: str) -> list[JobResult]:

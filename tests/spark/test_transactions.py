@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     WriteConflictError,
 )
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -30,21 +30,16 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     MultiInsertSpec,
     SourceSpec,
+    StatementSpec,
     TransactionSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import UPSERT_V
+from tests.support.spark_lab import Lab, Row
 from tests.support.spark_submit import submit
 from tests.support.transaction_lives import NAMES, Life, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
-    from tests.support.spark_lab import Lab, Row
 
 
 class AbortedError(Exception):

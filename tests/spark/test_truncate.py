@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.errors import (
@@ -15,9 +13,7 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 KINDS = {
     "full ACID": {},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,9 +22,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.tags import make_tag
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 Rows = list[tuple[object, ...]]

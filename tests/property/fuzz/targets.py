@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pyarrow.fs import LocalFileSystem
 
@@ -52,6 +53,7 @@ from airflow_hiveacid.storage.acid.read.files import committed_length
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.stores.change_feed import feed_note
@@ -63,15 +65,9 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
+from tests.property.fuzz.mutations import Dice
 from tests.unit.jobs.test_results import FAILED, RESULT
 from tests.unit.jobs.test_specs import JOBS, spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from tests.property.fuzz.mutations import Dice
 
 FS: Final = LocalFileSystem()
 _LARGEST_FILE: Final = 20_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +24,7 @@ from airflow_hiveacid.reading.arrow_scan import (
     splits,
 )
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -30,12 +33,6 @@ from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.counting import counting
 from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 DELTAS = 20
 ID = (Column(name="id", type="bigint"),)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     StatementOrderError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
@@ -32,15 +34,9 @@ from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
 
 
 class Settings(dict[str, str]):

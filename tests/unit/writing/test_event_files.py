@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,9 +23,6 @@ from airflow_hiveacid.writing.event_files import (
     write_here,
     writer_options,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INSERT, DELETE = 1, 0
 

@@ -3,13 +3,15 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -29,21 +31,25 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
     PartitionName,
+    TableInfo,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -55,19 +61,9 @@ from airflow_hiveacid.writing.restarts import already_done
 from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyarrow.fs import FileSystem
-
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.writing.context import JobContext
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -29,18 +29,12 @@ from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.writing.table_write import TableWrite
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 WHOLE = PartitionName()

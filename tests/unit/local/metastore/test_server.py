@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +19,8 @@ from airflow_hiveacid.local.metastore import server as metastore_module
 from airflow_hiveacid.local.metastore.distribution import Distribution
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.process import free_port
+from airflow_hiveacid.local.releases import HiveRelease
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.local.releases import HiveRelease
 
 # Takes a JVM's command line. As the schema tool it makes the database; as the server it answers
 # every connection with an empty list of databases. What it was told is kept beside its data.

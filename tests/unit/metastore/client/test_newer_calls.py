@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -53,14 +54,10 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.preflight import Concern, preflight
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.stub_server import StubServer
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
 
 REF = TableRef("d", "t")
 COLUMN = Column(name="id", type="int")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage
@@ -26,9 +27,6 @@ from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.writing.files import counted_write
 from airflow_hiveacid.supported_versions import PAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -15,11 +17,14 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.clock import Clock, SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -32,20 +37,8 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.writing.shared_notes import SharedNotes
+from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pytest
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from airflow_hiveacid.metastore.clock import Clock
-    from tests.contract.fake_client import FakeClient
 
 BUCKET_0 = BucketProperty(0x20000000)
 

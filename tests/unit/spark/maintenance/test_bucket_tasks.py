@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +22,17 @@ from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes
-from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
+    compact_bucket,
+)
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.spark.maintenance.rig import without_spark
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
 SPARK: Final[Any] = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))

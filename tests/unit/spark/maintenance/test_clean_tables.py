@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,14 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
@@ -34,14 +43,8 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")

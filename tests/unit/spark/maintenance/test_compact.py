@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -21,8 +22,16 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.state import small_files
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
@@ -40,6 +49,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.spark.maintenance.rig import (
     BUCKET_0,
     compact,
@@ -52,14 +62,6 @@ from tests.unit.spark.maintenance.rig import (
     without_spark,
 )
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
 
 FS = LocalFileSystem()
 

@@ -6,12 +6,13 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -34,9 +35,16 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
@@ -51,6 +59,7 @@ from airflow_hiveacid.maintenance import (
 )
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
+    CompactionOutcome,
     read_facts,
     thresholds_of,
 )
@@ -69,6 +78,7 @@ from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
@@ -79,14 +89,6 @@ from tests.unit.spark.maintenance.rig import (
     values,
     without_spark,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,30 +27,22 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.plan.conversion import KINDS
+from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 FULL, ONLY, FLAT = ConversionTarget
 REF = TableRef("default", "t")

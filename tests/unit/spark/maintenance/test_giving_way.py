@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -23,9 +23,12 @@ from airflow_hiveacid.format.errors import (
     RetryableError,
     TableChangedError,
 )
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.test_compact import (  # noqa: F401 -- a fixture
     _no_spark,
@@ -35,13 +38,6 @@ from tests.unit.spark.maintenance.test_compact import (  # noqa: F401 -- a fixtu
     there,
     values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
 
 
 def exclusive(client: FakeClient, table: TableInfo) -> TxnId:

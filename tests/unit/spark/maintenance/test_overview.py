@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.records.maintenance import FirstSeen
-from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
@@ -37,16 +41,6 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pyarrow.fs import FileSystem
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
 
 REF: Final = TableRef("d", "t")
 QUIET: Final = ("1", "2", "3")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,16 @@ from airflow_hiveacid.format.errors import (
     PartitionsFailedError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
@@ -36,12 +44,6 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
 
 PROD, STAG = TableRef("default", "prod"), TableRef("default", "stag")
 DAY = 86400.0

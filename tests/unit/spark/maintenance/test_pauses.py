@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -34,16 +33,14 @@ from airflow_hiveacid.format.errors import (
     rebuild,
 )
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 NOTED = CompactionFailures(count=2, job_key="j", last_s=1767225600.0, why="w")  # 2026-01-01

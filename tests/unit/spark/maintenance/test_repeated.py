@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     clean,
@@ -24,10 +25,6 @@ from tests.unit.spark.maintenance.rig import (
     values,
     without_spark,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 

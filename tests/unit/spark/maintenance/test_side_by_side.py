@@ -2,32 +2,28 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from airflow_hiveacid.format.errors import (
     FencedError,
+    HiveAcidError,
     JobFailedError,
     MetastoreUnavailableError,
     PartitionsFailedError,
     StorageError,
     TaskKilledError,
 )
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import side_by_side
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun
 from airflow_hiveacid.maintenance.side_by_side import each_piece
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.fake_client import FakeClient
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.fake_client import FakeClient
 
 _R = TypeVar("_R")
 DAYS = tuple(

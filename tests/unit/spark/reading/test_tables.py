@@ -6,7 +6,7 @@ These tests read no table.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,10 +22,8 @@ from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from tests.contract.fake_metastore import FakeMetastore
 
 KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,6 @@ from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from tests.support.one_row import CONTEXT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 REF = TableRef("db", "t")
 

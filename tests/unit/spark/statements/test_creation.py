@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,7 @@ from airflow_hiveacid.spark.statements.creation import (
     create_and_fill,
 )
 from airflow_hiveacid.spark.writing.context import JobContext
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
 SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))

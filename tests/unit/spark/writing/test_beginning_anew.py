@@ -6,11 +6,12 @@ job at every step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,13 @@ from airflow_hiveacid.format.errors import (
     OvertakenError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.metastore.transactions.fencing import copies_of
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.fencing import Rival, copies_of
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -35,17 +37,9 @@ from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT, OneRow
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.transactions.fencing import Rival
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.fake_metastore import FakeMetastore
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (

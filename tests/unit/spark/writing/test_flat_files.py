@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -29,9 +29,6 @@ from airflow_hiveacid.spark.writing.files.flat_files import (
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MB = 1 << 20
 

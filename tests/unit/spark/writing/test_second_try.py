@@ -9,10 +9,11 @@ records which files were to get a new write ID.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,11 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -39,28 +41,21 @@ from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing import overtaking, second_try
 from airflow_hiveacid.writing.restarts import RestartState, begun
 from airflow_hiveacid.writing.table_write import TableWrite
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.reading.target import Target
-    from airflow_hiveacid.storage.acid.write.reissue import Reissue
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
