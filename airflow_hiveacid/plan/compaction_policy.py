@@ -25,14 +25,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     Off,
     check_not_all_off,
 )
-from airflow_hiveacid.plan.thresholds import (
-    ALSO_WHEN,
-    CompactionPolicy,
-    Threshold,
-    check_also_when,
-    check_delta_count,
-    check_delta_ratio,
-)
+from airflow_hiveacid.plan import thresholds
 
 # A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the
 # parameters of the table only (CompactorUtil.determineCompactionType). So a different letter case,
@@ -63,23 +56,26 @@ class GivenThresholds:
 
     def __post_init__(self) -> None:
         if isinstance(self.delta_count, int):
-            check_delta_count(self.delta_count)
+            thresholds.check_delta_count(self.delta_count)
         if isinstance(self.delta_ratio, int | float):
-            check_delta_ratio(self.delta_ratio)
+            thresholds.check_delta_ratio(self.delta_ratio)
         for name, limit in self.also_when.items():
-            check_also_when(name, 1 if isinstance(limit, Off) else limit)
+            thresholds.check_also_when(name, 1 if isinstance(limit, Off) else limit)
         check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     @property
     def counts_rows(self) -> bool:
         """True if there is a threshold for deleted rows; counting them needs the files' footers."""
-        return Threshold.DELETED_ROWS in self.also_limits
+        return thresholds.Threshold.DELETED_ROWS in self.also_limits
 
     @property
-    def also_limits(self) -> dict[Threshold, float]:
+    def also_limits(self) -> dict[thresholds.Threshold, float]:
         """The thresholds of `also_when` that apply, or their defaults, sorted as `ALSO_WHEN`."""
-        limits = {Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS, **self.also_when}
-        chosen = ((threshold, limits.get(threshold.value)) for threshold in ALSO_WHEN)
+        limits = {
+            thresholds.Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS,
+            **self.also_when,
+        }
+        chosen = ((threshold, limits.get(threshold.value)) for threshold in thresholds.ALSO_WHEN)
         return {
             threshold: limit
             for threshold, limit in chosen
@@ -94,7 +90,7 @@ class GivenThresholds:
             "also_when": {name: _plain(limit) for name, limit in self.also_when.items()},
         }
 
-    def policy_for(self, table: TableInfo) -> CompactionPolicy:
+    def policy_for(self, table: TableInfo) -> thresholds.CompactionPolicy:
         """Return the thresholds that apply to a table.
 
         A partition is due when it reaches a threshold, also one of the table. Hive's Initiator
@@ -104,7 +100,7 @@ class GivenThresholds:
             _COUNT.choose(self.delta_count, table),
             _RATIO.choose(self.delta_ratio, table),
         )
-        return CompactionPolicy(
+        return thresholds.CompactionPolicy(
             delta_count=count.value,
             delta_ratio=ratio.value,
             count_origin=count.origin,
@@ -162,13 +158,13 @@ _COUNT: Final = _Threshold(
     parameter=COUNT_PARAMETER,
     default=DELTA_COUNT,
     parse=int,
-    check=check_delta_count,
+    check=thresholds.check_delta_count,
     expected="a whole number of 1 or more",
 )
 _RATIO: Final = _Threshold(
     parameter=RATIO_PARAMETER,
     default=DELTA_RATIO,
     parse=float,
-    check=check_delta_ratio,
+    check=thresholds.check_delta_ratio,
     expected="a number above 0 and at most 1",
 )

@@ -14,19 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from airflow_hiveacid.format import names
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
-from airflow_hiveacid.format.names import (
-    DeltaName,
-    OriginalFileName,
-    data_file,
-    is_below_hidden,
-    looks_like_directory_name,
-    parse_directory_name,
-    parse_file_name,
-    staging_directory,
-    stays_below,
-)
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -142,7 +132,7 @@ def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
     the sub-directories that Hive's UNION ALL creates.
     """
     for directory in listing.directories:
-        if looks_like_directory_name(directory.partition("/")[0]):
+        if names.looks_like_directory_name(directory.partition("/")[0]):
             return f"{listing.location}/{directory} has a name like those of transactional tables"
     for file in visible_files(listing):
         reason = _why_not_file(file, to)
@@ -157,8 +147,8 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
         return "is in a sub-directory; move it up if it contains rows" if folders else None
     if not all(map(_UNION_DIRECTORY.match, folders)):
         return "is in a sub-directory that Hive did not create; move it up if it contains rows"
-    parsed = parse_file_name(name)
-    if not isinstance(parsed, OriginalFileName):
+    parsed = names.parse_file_name(name)
+    if not isinstance(parsed, names.OriginalFileName):
         return (
             "does not have a name in Hive's form, such as 000000_0, which determines its row IDs;"
             " rewrite the table with Hive (INSERT OVERWRITE), or create a new table"
@@ -170,10 +160,10 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
 
 def visible_files(listing: Listing) -> Iterator[FileEntry]:
     """Return the files that readers of a flat table read: those with no hidden name in the path."""
-    return (f for f in listing.files if not is_below_hidden(f.path))
+    return (f for f in listing.files if not names.is_below_hidden(f.path))
 
 
-def moves_in(listing: Listing, delta: DeltaName) -> list[Move]:
+def moves_in(listing: Listing, delta: names.DeltaName) -> list[Move]:
     """Return the moves of a flat root's files into a delta; the files keep their names."""
     return [
         Move(location=listing.location, source=file.path, target=f"{delta}/{file.name}")
@@ -252,7 +242,7 @@ def why_not_noted(
             return f"{move.location} is not a location of the table"
     inner = None
     if write_id is not None:
-        inner = str(DeltaName(low=write_id, high=write_id, statement_id=StatementId(0)))
+        inner = str(names.DeltaName(low=write_id, high=write_id, statement_id=StatementId(0)))
     if inner is None:
         wrong = [move for move in moves if not _is_move_out(move)]
         wrong += [move for move in emptied if not _is_emptying(move)]
@@ -264,27 +254,27 @@ def why_not_noted(
 
 
 def _is_move_in(move: Move, directory: str) -> bool:
-    is_visible = stays_below(move.source) and not is_below_hidden(move.source)
+    is_visible = names.stays_below(move.source) and not names.is_below_hidden(move.source)
     return is_visible and move.target == f"{directory}/{posixpath.basename(move.source)}"
 
 
 def _is_move_out(move: Move) -> bool:
     directory, slash, _ = move.source.partition("/")
-    is_data = stays_below(move.source) and parse_directory_name(directory) is not None
+    is_data = names.stays_below(move.source) and names.parse_directory_name(directory) is not None
     return bool(is_data and slash and _FLAT_FILE.fullmatch(move.target))
 
 
 def _is_emptying(move: Move) -> bool:
-    is_known = parse_directory_name(move.source) is not None
+    is_known = names.parse_directory_name(move.source) is not None
     return is_known and move.target == _emptied(move.source)
 
 
 def _emptied(name: str) -> str:
-    return staging_directory(f"emptied-{name}")
+    return names.staging_directory(f"emptied-{name}")
 
 
 def _name(number: int) -> str:
-    return data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
+    return names.data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
 
 
 def _suffix(name: str) -> str:

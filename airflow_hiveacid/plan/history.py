@@ -35,11 +35,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    VersionDoubtfulError,
-    VersionNotYetError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds, time_text
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -329,22 +325,22 @@ def as_of_time(
     """
     at_s, table = at.timestamp(), now.table
     if taken_s is None:
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table,
             detail="cannot be read as of a time, because the metastore does not provide the time;"
             " request a version by its number",
         )
     if taken_s < at_s <= taken_s + _MOST_SKEW_S:
-        raise VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))
+        raise errors.VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))
     if at_s > taken_s:
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table,
             detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
             f" {time_text(taken_s)}",
         )
     if known.is_ahead_of(taken_s):
         why = "a note has a later time, so the metastore's clock was set back"
-        raise VersionDoubtfulError(
+        raise errors.VersionDoubtfulError(
             table=table,
             when=at.isoformat(),
             doubtful=(f"it is {time_text(taken_s)} and {why}",),
@@ -354,7 +350,7 @@ def as_of_time(
     unlisted = known.unlisted(at_s, now)
     if unlisted:
         end = now.high_watermark
-        raise VersionDoubtfulError(
+        raise errors.VersionDoubtfulError(
             table=table,
             when=at.isoformat(),
             doubtful=tuple(
@@ -369,13 +365,13 @@ def as_of_time(
     is_early = known.born_s is not None and at_s < known.born_s and not members.inside
     first = min([*members.unknown[:1], *members.doubtful], default=None)
     if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table,
             detail=f"has no state at {at.isoformat()}; it was created at"
             f" {time_text(known.born_s or 0.0)}",
         )
     if first is not None:
-        raise VersionDoubtfulError(
+        raise errors.VersionDoubtfulError(
             table=table,
             when=at.isoformat(),
             doubtful=tuple(_doubts(members, known)),

@@ -17,12 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import ArrayType, MapType, StructType, UnionType, parse_type
@@ -48,7 +44,7 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     """
     check_changeable(table, "a rebalance")
     if table.num_buckets:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"cannot be rebalanced: it is CLUSTERED BY {', '.join(table.bucket_columns)}, so"
             " a hash of these columns determines the bucket of each row. Compact the table instead,"
@@ -57,9 +53,9 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     types = {column.name: column.type for column in table.columns}
     for name in order_by:
         if name not in types:
-            raise UnknownColumnError(table=table.ref, column=name, known=tuple(types))
+            raise errors.UnknownColumnError(table=table.ref, column=name, known=tuple(types))
         if isinstance(parse_type(types[name]), _NESTED):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"cannot rebalance {table.ref} in the order of {name}: values of type"
                 f" {types[name]} have no order. Choose columns of simple types for order_by"
             )

@@ -11,11 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    LocationNotFoundError,
-    MetastoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset
@@ -47,7 +43,7 @@ def noted_drop(
         entries = {info.name: texts for info, texts in zip(infos, sets, strict=True) if texts}
     try:
         yield
-    except MetastoreUnavailableError:  # the partitions may have been dropped
+    except errors.MetastoreUnavailableError:  # the partitions may have been dropped
         with _only_warning(ref):
             _note(client, ref, entries)
         raise
@@ -57,7 +53,7 @@ def noted_drop(
 
 def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
     """Return the directories and original files of a partition, in the form of `Reset.names`."""
-    with suppress(LocationNotFoundError):
+    with suppress(errors.LocationNotFoundError):
         listing = list_table(info.location)
         paths = (*listing.directories, *(file.path for file in listing.files))
         tops = {path.partition("/")[0] for path in paths}
@@ -108,7 +104,7 @@ def _lowest(text: str) -> WriteId:
 def _only_warning(ref: TableRef) -> Iterator[None]:
     try:
         yield
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         _log.warning(
             "cannot write notes of dropped partitions, so a restore of an earlier version may"
             " silently lack their rows table=%s: %s",

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
@@ -26,6 +27,9 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.plan.history import below
 
 _NONE = WriteId(0)
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for cached properties
@@ -202,7 +206,7 @@ class LossDetector:
         for horizon in self.horizons:
             ids = [reset.write_id for reset in self._resets(horizon.partition)]
             if horizon.partition not in partitions and max(ids, default=_NONE) < horizon.write_id:
-                ends.setdefault(horizon.partition, {})[_horizon_name(horizon)] = _NONE
+                ends.setdefault(horizon.partition, {})[f"horizon {horizon.write_id}"] = _NONE
         return tuple(
             Reset(
                 partition=partition,
@@ -272,11 +276,7 @@ class LossDetector:
 
     @cached_property
     def _by_partition(self) -> Mapping[str, list[CommitNote]]:
-        notes: dict[str, list[CommitNote]] = {}
-        for note in self.commits:
-            for text in note.partitions or ("",):
-                notes.setdefault(text, []).append(note)
-        return notes
+        return _grouped((text, note) for note in self.commits for text in note.partitions or ("",))
 
     def _names_of(
         self, partitions: frozenset[PartitionName], then: ValidWriteIdList
@@ -324,12 +324,13 @@ class LossDetector:
     @cached_property
     def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
         """The paths or URIs that each commit wrote, by directory name."""
-        leaves_by_write: dict[WriteId, dict[str, list[str]]] = {}
-        for write_id, by_location in self._written.items():
-            leaves = leaves_by_write.setdefault(write_id, {})
-            for path in chain.from_iterable(by_location.values()):
-                leaves.setdefault(path.rpartition("/")[2], []).append(path)
-        return leaves_by_write
+        return {
+            write_id: _grouped(
+                (path.rpartition("/")[2], path)
+                for path in chain.from_iterable(by_location.values())
+            )
+            for write_id, by_location in self._written.items()
+        }
 
     @cached_property
     def _lost_since(self) -> Mapping[str, WriteId]:
@@ -364,17 +365,11 @@ class LossDetector:
 
     @cached_property
     def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
-        resets: dict[PartitionName, list[Reset]] = {}
-        for reset in self.resets:
-            resets.setdefault(reset.partition, []).append(reset)
-        return resets
+        return _grouped((reset.partition, reset) for reset in self.resets)
 
     @cached_property
     def _horizons(self) -> Mapping[PartitionName, list[Horizon]]:
-        horizons: dict[PartitionName, list[Horizon]] = {}
-        for horizon in self.horizons:
-            horizons.setdefault(horizon.partition, []).append(horizon)
-        return horizons
+        return _grouped((horizon.partition, horizon) for horizon in self.horizons)
 
     def _noted(self, partition: PartitionName) -> frozenset[str]:
         return frozenset(name for reset in self._resets(partition) for name in reset.names)
@@ -398,8 +393,11 @@ def _covers(state: AcidState, reset: Reset) -> bool:
     return base is not None and not base.is_compacted and base.high > reset.highest
 
 
-def _horizon_name(horizon: Horizon) -> str:
-    return f"horizon {horizon.write_id}"
+def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    groups: dict[_K, list[_V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _lowest_of(text: str) -> WriteId:

@@ -18,15 +18,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final, NoReturn
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import (
-    NotEnoughHistoryError,
-    NotTransactionalError,
-    VersionDoubtfulError,
-    VersionGoneError,
-    VersionNotSettledError,
-    VersionUnknownError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import time_text
@@ -99,7 +92,7 @@ class Past:
         for info, listing in zip(partitions, listings, strict=True):
             try:
                 states.append(self.state(info, listing))
-            except VersionGoneError as error:
+            except errors.VersionGoneError as error:
                 failure = failure or error
         if failure is not None:
             roots = list(zip(partitions, listings, strict=True))
@@ -111,7 +104,7 @@ class Past:
         """Return the version's state of one root; see `states`."""
         try:
             state = self._state_if(listing, None)
-        except VersionGoneError:
+        except errors.VersionGoneError:
             if self.tag is not None:
                 return self._tagged(info, listing, self.tag)
             promise = self.promised.of(info.name)
@@ -167,7 +160,7 @@ class Past:
         return promises_of(self.client, self.table) if self.promises is None else self.promises
 
     def _fail(self, why: str, oldest: int, *, keeping_helps: bool) -> NoReturn:
-        raise VersionGoneError(
+        raise errors.VersionGoneError(
             table=self.table.ref,
             what=str(self.version),
             oldest=oldest,
@@ -214,7 +207,7 @@ class Readable:
         """Return True if the version with this number is readable."""
         try:
             past = self.past.at(number)
-        except (VersionNotSettledError, VersionUnknownError):
+        except (errors.VersionNotSettledError, errors.VersionUnknownError):
             return False
         key = bisect_right(self._all_borders, number)
         if key not in self._of_all:
@@ -233,7 +226,7 @@ class Readable:
         if key not in self._of_roots:
             try:
                 past.state(*self.roots[index])
-            except (VersionGoneError, NotEnoughHistoryError):
+            except (errors.VersionGoneError, errors.NotEnoughHistoryError):
                 self._of_roots[key] = False
             else:
                 self._of_roots[key] = True
@@ -337,7 +330,7 @@ def past_of(
             version is unknown, or could still change.
     """
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
     present = present_of(client, table, snapshot)
     current_ids, tag = present.now, None
     if version.number is not None:
@@ -409,14 +402,14 @@ def _settled(
 ) -> ValidWriteIdList:
     try:
         return as_of_number(current_ids, number)
-    except VersionNotSettledError as error:
+    except errors.VersionNotSettledError as error:
         writers = [
             f"{lock} since {time_text(lock.acquired_s)}" if lock.acquired_s else str(lock)
             for lock in client.show_locks(table.ref)
             if lock.lock_type is not LockType.SHARED_READ
         ]
         holders = "; ".join(sorted(set(writers))[:_MOST_WRITERS])
-        raise VersionNotSettledError(
+        raise errors.VersionNotSettledError(
             table=table.ref, version=number, write_id=error.write_id, who=holders
         ) from None
 
@@ -433,7 +426,7 @@ def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
     """Call `as_of_time`; read the server's event log only if the notes do not suffice."""
     try:
         return as_of_time(current_ids, moment, knowledge, taken_s=taken_s)
-    except VersionDoubtfulError:
+    except errors.VersionDoubtfulError:
         logged = knowledge.with_log(client.logged_commits(table.ref))
         return as_of_time(current_ids, moment, logged, taken_s=taken_s)
 
@@ -443,7 +436,7 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
     tag = notes.tag(name)
     if tag is None:
         names = ", ".join(tag.name for tag in notes.tags()) or "none"
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table.ref, detail=f"has no tag {name!r}; its tags are: {names}"
         )
     return tag
@@ -452,7 +445,7 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
 def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | None) -> Tag:
     tag = existing_tag(notes, table, name)
     if tag.expires_s is not None and (now_s is None or tag.has_expired(now_s)):
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table.ref,
             detail=f"no longer has tag {name!r}; it expired at {time_text(tag.expires_s)}",
         )

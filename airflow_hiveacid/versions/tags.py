@@ -81,9 +81,16 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         moved = replace(older, expires_s=expires_s, made_s=_after(older, now_s))
         if is_same and older.is_sure and _replace(client, notes, older, moved):
             return moved
-    roots = client.list_partitions(table)
-    made_s = now_s if older is None else _after(older, now_s)
-    tag = _tag(past, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
+    infos = client.list_partitions(table)
+    tag = Tag(
+        name=name,
+        table_id=table.table_id,
+        write_ids=past.then.text(),
+        made_s=now_s if older is None else _after(older, now_s),
+        made_by=made_by,
+        expires_s=expires_s,
+        roots=_roots(past, infos),
+    )
     notes.note_tag(replace(tag, is_sure=False))
     try:
         # A cleaner first writes a note of the versions that become unreadable, then reads the tags.
@@ -92,8 +99,7 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         # as the cleaner's snapshot.
         snapshot = snapshot_now(client, [table.ref])
         write_ids = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
-        later = replace(past, now=write_ids, txns=snapshot.txns)
-        _tag(later, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
+        _roots(replace(past, now=write_ids, txns=snapshot.txns), infos)
         if not moves:
             _check_alone(notes, table, tag, older, now_s)
     except BaseException:
@@ -160,38 +166,21 @@ def _after(older: Tag, now_s: float) -> float:
     return max(now_s, older.made_s + _NEXT_S)
 
 
-def _tag(  # noqa: PLR0913 - as `make_tag`
-    past: Past,
-    name: str,
-    roots: Sequence[PartitionInfo],
-    *,
-    made_s: float,
-    expires_s: float | None,
-    made_by: str,
-) -> Tag:
-    """Build a tag of a version; check first that all files of the version exist."""
+def _roots(past: Past, infos: Sequence[PartitionInfo]) -> tuple[TaggedRoot, ...]:
+    """Return the roots of a version with its files; check first that all of them exist."""
     fresh = replace(past)  # drop the cached guarantees, so that they are read again
     if past.table.is_partitioned:
-        fresh.check_vanished([info.name for info in roots])
-    listings = list_roots(roots)
-    states = fresh.states(roots, listings)
-    return Tag(
-        name=name,
-        table_id=past.table.table_id,
-        write_ids=past.then.text(),
-        made_s=made_s,
-        made_by=made_by,
-        expires_s=expires_s,
-        roots=tuple(
-            TaggedRoot(
-                partition=info.name,
-                location=info.location,
-                names=frozenset(d.text for d in state.live)
-                | frozenset(f.path for f in state.originals),
-            )
-            for info, state in zip(roots, states, strict=True)
-            if state.live or state.originals
-        ),
+        fresh.check_vanished([info.name for info in infos])
+    states = fresh.states(infos, list_roots(infos))
+    return tuple(
+        TaggedRoot(
+            partition=info.name,
+            location=info.location,
+            names=frozenset(d.text for d in state.live)
+            | frozenset(f.path for f in state.originals),
+        )
+        for info, state in zip(infos, states, strict=True)
+        if state.live or state.originals
     )
 
 

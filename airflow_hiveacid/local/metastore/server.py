@@ -22,11 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.java_program import find_java, version_in
-from airflow_hiveacid.local.errors import (
-    MissingProgramError,
-    ServerConflictError,
-    ServerStartError,
-)
+from airflow_hiveacid.local import errors
 from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
 from airflow_hiveacid.local.metastore.thrift_probe import answers
 from airflow_hiveacid.local.process import (
@@ -141,12 +137,12 @@ class LocalMetastore(RecordedServer):
         if record is None:
             return False
         if record.fingerprint != fingerprint(self.config):
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} (process {record.pid}) "
                 "with another version or other settings; stop it first"
             )
         if self.config.port not in {0, record.port}:
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} on port {record.port}, "
                 f"not {self.config.port}; stop it first"
             )
@@ -171,7 +167,7 @@ class LocalMetastore(RecordedServer):
     def _check_directory(self) -> None:
         version = self._schema_version()
         if version not in {None, self.config.version}:
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{self.config.data_dir} contains data of Hive metastore {version}; use another"
                 f" directory for {self.label}"
             )
@@ -203,7 +199,7 @@ class LocalMetastore(RecordedServer):
             process.wait()
             raise
         if status != 0:
-            raise ServerStartError(
+            raise errors.ServerStartError(
                 f"the schema tool of {self.label}", f"ended with status {status}", log, tail(log)
             )
         if derby:
@@ -236,7 +232,7 @@ class LocalMetastore(RecordedServer):
             port = self._choose_port()
             try:
                 self._serve_on(port, distribution)
-            except ServerStartError as error:
+            except errors.ServerStartError as error:
                 # A different process may have taken the free port before the server listened on it.
                 is_port_taken = "Address already in use" in error.tail
                 if self.config.port or not is_port_taken or attempt == _PORT_ATTEMPTS:
@@ -250,7 +246,7 @@ class LocalMetastore(RecordedServer):
         if not is_port_free(HOST, port):
             if self.config.port == 0:
                 return free_port(HOST)
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"port {port} on {HOST} is taken; {self.label} needs another one"
             )
         return port
@@ -317,7 +313,7 @@ def _java_program(release: HiveRelease) -> str:
         version = _java_version(program)
         if version is not None and oldest <= version <= newest:
             return program
-    raise MissingProgramError(
+    raise errors.MissingProgramError(
         "java",
         f"Hive metastore {release.version} needs Java {oldest} to {newest}; install it (Debian:"
         f" apt-get install openjdk-{max(oldest, 17)}-jre-headless) or set JAVA_HOME",

@@ -18,15 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from airflow_hiveacid.format.errors import (
-    ColumnUpdateError,
-    ConfigurationError,
-    InsertOnlyTableError,
-    NotTransactionalError,
-    SortedTableError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.file_fitness import check_format
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
@@ -71,13 +63,13 @@ class Clause:
 def check_changeable(table: TableInfo, operation: str) -> None:
     """Raise an UnsupportedTableError or the like unless a table is full ACID, unsorted and ORC."""
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
     if table.kind is TransactionalKind.INSERT_ONLY:
-        raise InsertOnlyTableError(table=table.ref, operation=operation)
+        raise errors.InsertOnlyTableError(table=table.ref, operation=operation)
     if table.sort_columns:
-        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+        raise errors.SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.storage.format is not FileFormat.ORC:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref, detail="is not stored as ORC; full-ACID tables are ORC only"
         )
 
@@ -88,7 +80,7 @@ def check_readable(table: TableInfo) -> None:
         check_changeable(table, "reading")
         return
     if (handler := table.parameters.get(_HANDLER)) is not None:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"stores its rows outside Hive, through {handler}; only Hive can read them",
         )
@@ -106,9 +98,9 @@ def check_insertable(table: TableInfo) -> None:
         return
     check_readable(table)
     if table.sort_columns:
-        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+        raise errors.SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.num_buckets:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail="is insert-only and CLUSTERED BY; we can read such tables, but only Hive"
             " can write them. Recreate it without buckets, or as a full-ACID table",
@@ -130,21 +122,21 @@ def check_source(source: SourceSpec) -> None:
     kinds = (source.location, source.table, source.values, source.tables)
     count = sum(kind is not None for kind in kinds)
     if count != 1:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"
             f" query); found {count}"
         )
     if source.tables is not None and not source.query:
-        raise ConfigurationError("a source of several tables needs a query over their views")
+        raise errors.ConfigurationError("a source of several tables needs a query over their views")
     views = {SOURCE_VIEW} if source.table is not None else set(source.tables or {})
     for view, version in source.versions.items():
         if view not in views:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"source versions contain {view!r}, but the source has no such view"
             )
         VersionSpec.parse(version)
     if source.location is not None and not source.format:
-        raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
+        raise errors.ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):
         if len(row) != len(source.columns or (source.values or ((),))[0]):
             expected = (
@@ -152,7 +144,7 @@ def check_source(source: SourceSpec) -> None:
                 if source.columns
                 else "a different number in the first row"
             )
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"source values[{number}] has {len(row)} values for {expected}"
             )
 
@@ -234,17 +226,19 @@ def resolve_merge(
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
-        raise ConfigurationError(f"MERGE into {table.ref} has no clauses; give at least one WHEN")
+        raise errors.ConfigurationError(
+            f"MERGE into {table.ref} has no clauses; give at least one WHEN"
+        )
     if not spec.keys:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"MERGE into {table.ref} has no key columns; list those that identify a row"
         )
     for key in spec.keys:
         require_column(table, key)
         if key.lower() not in source:
-            raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
+            raise errors.UnknownColumnError(table="source", column=key, known=tuple(source_columns))
     if (index := unreachable_clause(spec.clauses)) is not None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
     keys = frozenset(key.lower() for key in spec.keys)
@@ -255,7 +249,7 @@ def _resolve_clause(
     table: TableInfo, clause: MergeClause, source: set[str], keys: Collection[str]
 ) -> Clause:
     if (problem := clause_problem(clause)) is not None:
-        raise ConfigurationError(f"MERGE into {table.ref}: {problem}")
+        raise errors.ConfigurationError(f"MERGE into {table.ref}: {problem}")
     if clause.action is MergeAction.DELETE:
         assignments: dict[str, str] = {}
     elif clause.action is MergeAction.UPDATE:
@@ -292,7 +286,7 @@ def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     if clause.values is not None:
         if len(clause.values) != len(table.column_names):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"MERGE into {table.ref} inserts {len(clause.values)} values, but the table has"
                 f" {len(table.column_names)} columns, including partition columns"
             )
@@ -315,7 +309,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
     """Return an UPDATE as a single resolved clause."""
     if not spec.set:
-        raise ConfigurationError(f"UPDATE of {table.ref} assigns no column")
+        raise errors.ConfigurationError(f"UPDATE of {table.ref} assigns no column")
     return Clause(
         when=MergeWhen.MATCHED,
         action=MergeAction.UPDATE,
@@ -330,9 +324,9 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
     for name in assignments:
         require_column(table, name)
         if name in {c.name for c in table.partition_columns}:
-            raise ColumnUpdateError(table=table.ref, column=name, role="partition")
+            raise errors.ColumnUpdateError(table=table.ref, column=name, role="partition")
         if name in table.bucket_columns:
-            raise ColumnUpdateError(table=table.ref, column=name, role="bucket")
+            raise errors.ColumnUpdateError(table=table.ref, column=name, role="bucket")
     return {
         name: value_or_default(table, name, expression) for name, expression in assignments.items()
     }
@@ -358,14 +352,16 @@ def resolve_insert(
     every = _targets(table, spec, fixed, of_values)
     targets = [name for index, name in enumerate(every) if index not in spec.default_at]
     if len(targets) != len(of_values):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"INSERT into {table.ref} names {len(targets)} columns, but the source has"
             f" {len(of_values)}"
         )
     expressions: dict[str, str] = {}
     for target, name in zip(targets, of_values, strict=True):
         if target in expressions or target in fixed:
-            raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
+            raise errors.ConfigurationError(
+                f"INSERT into {table.ref} gives column {target!r} twice"
+            )
         expressions[target] = quoted(name)
     texts = columns_of_texts(table, spec, source_columns)
     for index, flag in zip(spec.default_where, flags, strict=True):
@@ -416,7 +412,7 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
     dynamic_names = [name.lower() for name in spec.dynamic_partition]
     if (fixed or dynamic_names) and (set(static) != set(fixed) or dynamic != dynamic_names):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *dynamic_names])}) does not"
             f" match the table, whose partition columns are {', '.join(names) or 'none'}; list all"
             " of them in that order"
@@ -447,7 +443,7 @@ def quoted(name: str) -> str:
 def require_column(table: TableInfo, name: str) -> None:
     """Raise an UnknownColumnError if a table does not have a column."""
     if name.lower() not in table.column_names:
-        raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
+        raise errors.UnknownColumnError(table=table.ref, column=name, known=table.column_names)
 
 
 def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
@@ -455,6 +451,6 @@ def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
     partition_names = {column.name for column in table.partition_columns}
     for name in names:
         if name.lower() not in partition_names:
-            raise UnknownColumnError(
+            raise errors.UnknownColumnError(
                 table=table.ref, column=name, known=tuple(sorted(partition_names))
             )
