@@ -41,9 +41,9 @@ class GivenThresholds:
     """The thresholds that a task gives.
 
     None leaves a threshold to the table: its parameter applies, or else the default. `Off.OFF`
-    switches a threshold off, even if the table has a parameter for it. The keys of `also_when` are
-    values of `ALSO_WHEN`. Hive has no table parameters for these thresholds, so a missing one has
-    its default: 1000 aborted transactions, and otherwise none.
+    switches it off, even if the table has a parameter for it. The keys of `also_when` are values of
+    `ALSO_WHEN`, for which Hive has no table parameters; a missing one has its default: 1000 aborted
+    transactions, and otherwise none.
 
     Raises:
         ConfigurationError: a threshold is unknown or not positive, the ratio is above 1, or all
@@ -91,34 +91,21 @@ class GivenThresholds:
         }
 
     def policy_for(self, table: TableInfo) -> thresholds.CompactionPolicy:
-        """Return the thresholds that apply to a table.
-
-        A partition is due when it reaches a threshold, also one of the table. Hive's Initiator
-        waits until the partition is above the threshold.
-        """
-        count, ratio = (
-            _COUNT.choose(self.delta_count, table),
-            _RATIO.choose(self.delta_ratio, table),
-        )
+        """Return the thresholds that apply to a table; Hive's own must be exceeded, not reached."""
+        count, count_origin, wrong_count = _COUNT.choose(self.delta_count, table)
+        ratio, ratio_origin, wrong_ratio = _RATIO.choose(self.delta_ratio, table)
         return thresholds.CompactionPolicy(
-            delta_count=count.value,
-            delta_ratio=ratio.value,
-            count_origin=count.origin,
-            ratio_origin=ratio.origin,
+            delta_count=count,
+            delta_ratio=ratio,
+            count_origin=count_origin,
+            ratio_origin=ratio_origin,
             also_when=self.also_limits,
-            warnings=count.warnings + ratio.warnings,
+            warnings=(*wrong_count, *wrong_ratio),
         )
 
 
 def _plain(given: float | Off | None) -> float | str | None:
     return given.value if isinstance(given, Off) else given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice(Generic[_T]):
-    value: _T | None
-    origin: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +118,15 @@ class _Threshold(Generic[_T]):
     check: Callable[[_T], None]
     expected: str
 
-    def choose(self, given: _T | Off | None, table: TableInfo) -> _Choice[_T]:
+    def choose(
+        self, given: _T | Off | None, table: TableInfo
+    ) -> tuple[_T | None, str, tuple[str, ...]]:
+        """Return the value that applies, its table parameter if there is one, and complaints."""
         if given is not None:
-            return _Choice(value=None if isinstance(given, Off) else given)
+            return (None if isinstance(given, Off) else given), "", ()
         text = table.parameters.get(self.parameter)
         if text is None:
-            return _Choice(value=self.default)
+            return self.default, "", ()
         try:
             value = self.parse(text)
             self.check(value)
@@ -150,8 +140,8 @@ class _Threshold(Generic[_T]):
                 f" {self.expected}, so the default {self.default} applies; correct the parameter"
                 " or unset it"
             )
-            return _Choice(value=self.default, warnings=(complaint,))
-        return _Choice(value=value, origin=f"table parameter {self.parameter}")
+            return self.default, "", (complaint,)
+        return value, f"table parameter {self.parameter}", ()
 
 
 _COUNT: Final = _Threshold(

@@ -78,9 +78,8 @@ class CommitGroups:
     """The committed writes in three groups: before a given time, after it, and doubtful.
 
     `inside` may omit write IDs that are committed in a snapshot from before the given time.
-    `unknown` contains further doubtful write IDs, the lowest ones, about which no fact is known. It
-    is a range, because a table that Hive has converted begins with ten million such write IDs
-    (`CONVERTED_WRITE_ID`).
+    `unknown` are further doubtful write IDs, the lowest ones, without any fact; a table that Hive
+    has converted begins with ten million of them (`CONVERTED_WRITE_ID`).
     """
 
     inside: frozenset[WriteId]
@@ -93,8 +92,8 @@ class CommitGroups:
 class Knowledge:
     """Everything that is known about the commits of a table.
 
-    `born_s` is the table's creation time by the clock of the program that created it. The clock of
-    that program may be wrong, so `born_s` does not limit commit times.
+    `born_s` is the table's creation time by the clock of the program that created it. That clock
+    may be wrong, so `born_s` does not limit commit times.
     """
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
@@ -128,9 +127,8 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        The times are whole seconds since 1970. A commit before the table's creation also
-        contradicts the facts: the commit is from an earlier table of this name, which was dropped
-        without an entry in the log.
+        The times are whole seconds since 1970. A commit before the table's creation is from an
+        earlier table of this name, dropped without an entry in the log, and also contradicts.
         """
         learned = {
             write_id: TimeBounds(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
@@ -171,11 +169,7 @@ class Knowledge:
 
     @cached_property
     def _looks(self) -> tuple[list[Sighting], list[float]]:
-        """Sightings by ascending high watermark, and a time for each sighting.
-
-        The time of a sighting is the lowest `by_s` of that sighting and of all later sightings in
-        the list.
-        """
+        """Sightings by ascending high watermark, and the lowest `by_s` from each one on."""
         looks = sorted(self.sightings, key=_high_watermark)
         return looks, [*accumulate((s.by_s for s in reversed(looks)), min)][::-1]
 
@@ -201,9 +195,8 @@ class Knowledge:
     def at(self, at_s: float, now: ValidWriteIdList) -> CommitGroups:
         """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
-        A write is also doubtful if notes about it contradict each other. Notes contradict each
-        other if a clock was set back, and so reached the given time twice. `now` was read at or
-        after that time.
+        Notes about a write contradict each other, which makes it doubtful, if a clock was set back
+        and so reached the given time twice. `now` was read at or after that time.
         """
         earlier = [s for s in self.sightings if s.by_s <= at_s]
         later = [s for s in self.sightings if s.after_s > at_s]
@@ -250,10 +243,7 @@ class Knowledge:
         )
 
     def _first_fact(self, now: ValidWriteIdList) -> WriteId:
-        """Return the lowest write ID about which a fact other than a high watermark is known.
-
-        If there is no such write ID, the result is the write ID after the last one.
-        """
+        """Return the lowest write ID with a fact other than a high watermark, or that after all."""
         write_ids = (
             self.commits,
             (g.write_id for g in self.allocations),
@@ -266,10 +256,8 @@ class Knowledge:
     def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
         """Return the writes during which a clock was set back past the given time.
 
-        The notes of such a write contradict each other: a snapshot contains its write ID, but the
-        job's note says that the ID was allocated later. A job reads the clock only once. If the
-        clock is set back after this reading, all times in the job's note are too late, compared
-        with the times of later transactions.
+        A snapshot contains the write ID, but the job's note says that it was allocated later: the
+        job reads the clock only once, so after a setback, all times in its note are too late.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
         write_ids, earliest_s, index = set[WriteId](), math.inf, 0
@@ -297,7 +285,8 @@ class Knowledge:
         first = WriteId(now.high_watermark + 1)
         write_ids = {w for w in self.commits if w >= first}
         for listed in (s.write_ids for s in self.sightings):
-            write_ids |= {w for w in _up_to(first, listed.high_watermark) if listed.is_visible(w)}
+            later = map(WriteId, range(first, listed.high_watermark + 1))
+            write_ids |= {w for w in later if listed.is_visible(w)}
         bounds = ((w, self.of_commit(w).after_s) for w in sorted(write_ids))
         return tuple(w for w, after_s in bounds if after_s is None or after_s <= at_s)
 
@@ -405,17 +394,10 @@ def _high_watermark(sighting: Sighting) -> WriteId:
     return sighting.write_ids.high_watermark
 
 
-def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
-    return map(WriteId, range(first, last + 1))
-
-
 def _undecided(
     now: ValidWriteIdList, seen: ValidWriteIdList | None, first: WriteId
 ) -> Iterator[WriteId]:
-    """Return the write IDs that are committed in a list, but not yet in an earlier list.
-
-    Without an earlier list, the result begins with the write ID `first`.
-    """
+    """Return the write IDs committed in a list, but not in an earlier one, or from `first` on."""
     if seen is None:
         candidates: Iterable[int] = range(first, now.high_watermark + 1)
     else:

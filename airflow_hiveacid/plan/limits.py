@@ -38,9 +38,9 @@ LIMITS: Final = (
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
-    A limit that is None is not given; no default and no table parameter replaces it. Each limit's
-    name is a value of `LIMITS`. Limits of transactions apply to the whole table. All other
-    limits apply to each partition. A file below `small_file_bytes` counts as small.
+    No default and no table parameter replaces a limit that is None. The names are values of
+    `LIMITS`. Limits of transactions apply to the whole table, all others to each partition. A file
+    below `small_file_bytes` counts as small.
 
     Raises:
         ConfigurationError: a limit is not above 0, or there is no limit.

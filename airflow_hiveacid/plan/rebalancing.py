@@ -74,9 +74,8 @@ class RebalancedPartition:
     """The effect of a rebalance on one partition.
 
     `is_due` is true if the partition is rewritten, and `why` is the reason for this decision.
-    `files` is the number of files with rows before, and `new_files` the number after. `size_bytes`
-    is the size of the files before. `rows` is the number of rows; None if the rows were not
-    counted.
+    `files` and `new_files` are the numbers of files with rows before and after; `size_bytes` is the
+    size before. `rows` is None if the rows were not counted.
     """
 
     is_due: bool
@@ -99,10 +98,9 @@ class RebalancedPartition:
     ) -> Self:
         """Decide whether to rewrite a partition with these visible files, without delete files.
 
-        A partition stays as it is if it has the right number of files, and all its rows are spread
-        evenly over the files of a base. Each file may have 10 % more or fewer rows than the mean,
-        or one row. With `order_by`, a partition is always rewritten, because its files do not show
-        their order. If `buckets` is None, there is one file for each 256 MiB.
+        It stays as it is if it is a base with the right number of files, over which its rows are
+        spread evenly: at most 10 % or one row from the mean. With `order_by`, it is always
+        rewritten, because files do not show their order. Without `buckets`, a file has 256 MiB.
         """
         filled = [file for file in files if file.rows]
         size = sum(file.size_bytes for file in filled)

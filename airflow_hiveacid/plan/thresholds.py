@@ -82,12 +82,11 @@ _NOUNS: Final[Mapping[Threshold, str]] = {
 class CompactionPolicy:
     """The thresholds that apply to a table; 10 deltas reach a threshold of 10.
 
-    A threshold that is None does not apply; `plan.compaction_policy` decides that. `delta_count`
-    counts delta and delete delta directories together, as Hive's Initiator does
-    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of delta and delete delta
-    directories as a fraction of the base's size. `count_origin` and `ratio_origin` name the table
-    parameter that sets the threshold; they are empty for all other thresholds. `warnings` are
-    complaints about table parameters that do not apply because their values are wrong.
+    A threshold that is None does not apply (`plan.compaction_policy`). `delta_count` counts delta
+    and delete delta directories together, as Hive's Initiator does
+    (AcidDirectory.getCurrentDirectories). `delta_ratio` is their size as a fraction of the base's.
+    `count_origin` and `ratio_origin` name the table parameter that sets the threshold, if one does.
+    `warnings` are complaints about table parameters with wrong values, which do not apply.
 
     `also_when` has further thresholds, each with a key of `ALSO_WHEN`:
 
@@ -200,17 +199,15 @@ def limit_text(threshold: Threshold, limit: float) -> str:
 class TableHealth:
     """The measurements of the directory of a table or partition.
 
-    `base` is the name of the visible base. `base_bytes` is the size of the base, or of the original
-    files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
-    numbers of directories that the cleaner has not removed yet. `small_files` is the number of
-    visible data files below `SMALL_FILE_BYTES`, or below the size that was passed to `of`.
-    `mergeable_files` and `mergeable_delta_files` are the small files that a major and a minor
-    compaction would merge away; a base alone has none, because no compaction rewrites a base
-    without deltas. `deleted_rows` is the number of visible delete events, or None if
-    they were not counted. `aborted_writes` is the number of aborted writes that a major compaction
-    would cover. `oldest_aborted_s` is the age of the oldest of them, and `oldest_delta_s` is the
-    age of the oldest visible delta or delete delta, by the files' modification times. The ages are
-    None if there is no such delta, or if the times are unknown.
+    `base` is the name of the visible base; `base_bytes` is its size, or that of the original files.
+    Only visible deltas are counted. `obsolete` and `aborted` count the directories that the cleaner
+    has not removed yet. `small_files` are visible data files below `SMALL_FILE_BYTES`, or below the
+    size that was passed to `of`. `mergeable_files` and `mergeable_delta_files` are those that a
+    major and a minor compaction would merge away; none in a base without deltas, which no
+    compaction rewrites. `deleted_rows` are the visible delete events; None if not counted.
+    `aborted_writes` are those that a major compaction would cover. `oldest_aborted_s` and
+    `oldest_delta_s` are the ages of the oldest of them, and of the oldest visible delta or delete
+    delta, by the files' modification times; None if there is none, or its time is unknown.
     """
 
     table: str
@@ -339,9 +336,8 @@ def _measured_text(threshold: Threshold, measured: float) -> str:
 def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
     """Return the thresholds that a directory has reached; the ratio comes first, then the count.
 
-    If there is no base, or the base is empty, only the count applies, as in Hive's
-    Initiator.determineCompactionType. If the ratio applied as well, the first insert into every new
-    table would cause a compaction.
+    Without a base, or with an empty one, the ratio does not apply, as in Hive's
+    Initiator.determineCompactionType: else the first insert into a table would compact it.
     """
     return reached({**of_deltas(health), **_also_measured(health)}, policy.limits, policy.origins)
 
@@ -408,10 +404,9 @@ def decide(health: TableHealth, policy: CompactionPolicy) -> tuple[bool | None, 
     """Return the due compaction (True: major, False: minor, None: no compaction), and why.
 
     As in Hive's Initiator, the ratio and the number of aborted transactions require a major
-    compaction. The count requires a minor compaction, or a major compaction if there is no base.
-    Small files require a minor compaction if it merges enough of them. Everything else requires a
-    major compaction, because a minor compaction would leave the deletes, the range of aborted
-    writes or a new delta, and the threshold would be reached again.
+    compaction; the count requires a minor one, or a major one if there is no base. Small files
+    require a minor compaction if it merges enough of them. Everything else requires a major one,
+    because after a minor one, the threshold would be reached again.
     """
     causes = exceeded(health, policy)
     why = " and ".join(map(str, causes))

@@ -1,8 +1,7 @@
 """Notes of partitions that this provider drops, so that a restore can detect missing rows.
 
-If this provider wrote to a partition, its commit notes list the directories (`versions.losses`). No
-note lists the directories that other clients wrote. So this module lists such directories before
-the drop.
+Commit notes list the directories that this provider wrote (`versions.losses`). So this module lists
+those of other clients before the drop.
 """
 
 from __future__ import annotations

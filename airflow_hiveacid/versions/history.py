@@ -1,9 +1,8 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Input is a metastore and a table. Output is plain values. Notes describe this provider's commits.
-Directories with a single write ID show those of other clients, whose times are known only within
-bounds. A compaction creates no version, but the compaction queue lists each one with its
-transaction (docs/decisions/versions.md).
+Input is a metastore and a table. Notes describe this provider's commits. Directories with a single
+write ID show those of other clients, whose times are known only within bounds. A compaction creates
+no version, but the queue lists it with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations

@@ -58,9 +58,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     old_keeping = promises_of(client, table).keeping
     if old_keeping is not None:
         return old_keeping
-    # The server's workers read the parameters when they begin a compaction. The compaction queue
-    # lists each compaction until it ends. Later compactions have higher IDs than all current
-    # compactions.
+    # The server's workers read the parameters when they begin a compaction. The queue lists each
+    # compaction until it ends. Later ones have higher IDs.
     end_dead_entries(client, table.ref)
     entry_ids = _queue(client, table)
     roots = client.list_partitions(table)
@@ -118,10 +117,9 @@ def note_as_ours(
 ) -> None:
     """If the table is kept, write a note that this provider owns a queue entry.
 
-    The queue's history is limited, so each new entry displaces an old one. If a compaction of
-    another client has broken the guarantee, only its entry proves that. So a broken guarantee is
-    ended first; before that, the notes are listed again, since `notes` may be out of date. `own` is
-    the entry with the earlier aborted write IDs.
+    Each new entry in the queue displaces an old one, which may be the only proof that a compaction
+    of another client has broken the guarantee. So a broken guarantee is ended first, after the
+    notes were listed again. `own` is the entry with the earlier aborted write IDs.
     """
     if not notes.is_kept():
         return
@@ -158,9 +156,9 @@ def look_after(
 ) -> None:
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a guarantee that another client has broken. If a parameter or tag
-    still requires one, keep the table again from now on. Write notes of dropped partitions, and
-    combine many notes into a few files. `now_s` is by the metastore's clock.
+    Remove expired tags, and end a guarantee that another client has broken; if a parameter or tag
+    requires one, keep the table again. Write notes of dropped partitions, and combine many notes
+    into a few files. `now_s` is by the metastore's clock.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -225,9 +223,8 @@ def _states(
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
 
-    A committed compaction on 4.x is no obstacle: its cleaning removes only files that its result
-    has replaced, and the guarantee is based on a later listing. The entry may wait for as long as
-    the table's parameter keeps those files.
+    A committed compaction on 4.x is no obstacle: its cleaning removes only replaced files, and the
+    guarantee is based on a later listing. It may wait as long as a table's parameter says.
     """
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):

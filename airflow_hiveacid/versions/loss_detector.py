@@ -97,10 +97,9 @@ class LossDetector:
     def strangers(
         self, info: PartitionInfo, names: Iterable[BaseName | DeltaName]
     ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
-        """Yield moved directories, each with a version number.
+        """Yield moved directories, each with the last version that may have it where it was.
 
-        The number is the last version in which the directory may have been in its old partition;
-        for later versions, a note records its loss there. Names of a compactor's directories are no
+        For later versions, a note records its loss there. Names of a compactor's directories are no
         evidence.
         """
         own = {note.write_id for note in self._commits_of(info)}
@@ -342,10 +341,7 @@ class LossDetector:
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
-        """The paths or URIs that each commit wrote, by location with a slash at its end.
-
-        A commit may have written to ten thousand partitions, and each needs only its own paths.
-        """
+        """The paths or URIs that each commit wrote, by location with a slash at its end."""
         locations_by_write: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:
             by_location = locations_by_write.setdefault(note.write_id, {})
@@ -385,10 +381,7 @@ class LossDetector:
 
 
 def _covers(state: AcidState, reset: Reset) -> bool:
-    """Return True if a later base replaced the removed files, so that a version does not need them.
-
-    A compactor's base does not count, since it may be newer than the removal.
-    """
+    """Return True if a later base, not of a compactor, replaced the removed files."""
     base = state.base
     return base is not None and not base.is_compacted and base.high > reset.highest
 

@@ -3,18 +3,15 @@
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
 transaction is open: a cleaner that writes a horizon waits for readers that may not have read it.
-`plan.history.as_of_time` decides which writes belong to a time. Must not read rows.
-
-Two versions use the same files of a root if no write ID in a file name or note lies between them.
-So `Readable` checks only one version of each such interval.
+Must not read rows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Final, NoReturn
 
@@ -195,7 +192,11 @@ class Past:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: results are cached
 class Readable:
-    """The readable versions of some roots, or of the whole table if `is_whole`."""
+    """The readable versions of some roots, or of the whole table if `is_whole`.
+
+    Two versions use the same files of a root if no write ID in a file name or note lies between
+    them. So only one version of each such interval is checked.
+    """
 
     past: Past
     roots: Sequence[Root]
@@ -224,11 +225,9 @@ class Readable:
     def _holds(self, past: Past, index: int, number: WriteId) -> bool:
         key = index, bisect_right(self._borders[index], number)
         if key not in self._of_roots:
-            try:
+            self._of_roots[key] = False
+            with suppress(errors.VersionGoneError, errors.NotEnoughHistoryError):
                 past.state(*self.roots[index])
-            except (errors.VersionGoneError, errors.NotEnoughHistoryError):
-                self._of_roots[key] = False
-            else:
                 self._of_roots[key] = True
         return self._of_roots[key]
 
@@ -326,8 +325,8 @@ def past_of(
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
-            version is unknown, or could still change.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: see
+            `as_of_number` and `as_of_time`.
     """
     if table.kind is TransactionalKind.NONE:
         raise errors.NotTransactionalError(table=table.ref)
@@ -337,9 +336,12 @@ def past_of(
         version_ids = _settled(client, table, current_ids, version.number)
     elif version.timestamp is not None:
         knowledge = Knowledge.of(present.loss_detector.commits, born_s=table.born_s)
-        version_ids = _as_of(
-            client, table, current_ids, version.timestamp, knowledge, taken_s=taken_s()
-        )
+        now_s = taken_s()
+        try:
+            version_ids = as_of_time(current_ids, version.timestamp, knowledge, taken_s=now_s)
+        except errors.VersionDoubtfulError:  # only now read the server's event log
+            logged = knowledge.with_log(client.logged_commits(table.ref))
+            version_ids = as_of_time(current_ids, version.timestamp, logged, taken_s=now_s)
     else:
         tag = _tag_of(VersionNotes.of(table), table, version.tag or "", taken_s())
         version_ids = ValidWriteIdList.parse(tag.write_ids)
@@ -412,23 +414,6 @@ def _settled(
         raise errors.VersionNotSettledError(
             table=table.ref, version=number, write_id=error.write_id, who=holders
         ) from None
-
-
-def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
-    client: MetastorePort,
-    table: TableInfo,
-    current_ids: ValidWriteIdList,
-    moment: datetime,
-    knowledge: Knowledge,
-    *,
-    taken_s: float | None,
-) -> ValidWriteIdList:
-    """Call `as_of_time`; read the server's event log only if the notes do not suffice."""
-    try:
-        return as_of_time(current_ids, moment, knowledge, taken_s=taken_s)
-    except errors.VersionDoubtfulError:
-        logged = knowledge.with_log(client.logged_commits(table.ref))
-        return as_of_time(current_ids, moment, logged, taken_s=taken_s)
 
 
 def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:

@@ -144,8 +144,7 @@ class WriteRange:
     ) -> None:
         """Check that the files of the first version, or their replacements, still exist.
 
-        The result of an overwrite or compaction within the range is no replacement: it lacks rows
-        that were already missing when it was written, and the feed would not report their loss.
+        An overwrite or compaction within the range is no replacement: it may lack lost rows.
         """
         if segments:
             state = segments[0].state

@@ -67,7 +67,6 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
     Beside `table`, one of the keys `version`, `timestamp` and `tag` may select the version to read.
     """
-    _check_no_parameters(value, argument)
     _check_no_none(value, argument)
     entries = arguments.known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
@@ -143,9 +142,8 @@ def partition_values(
 ) -> dict[str, str | None]:
     """Return the values of partition columns as strings.
 
-    `nulls` are the columns that the DAG file sets to None. In any other column, None comes from a
-    template or a different task, and is an error. Hive's name for the partition of NULL is refused,
-    too.
+    `nulls` are the columns that the DAG file sets to None. In any other column, None and Hive's
+    name for the partition of NULL come from a template or a different task, and are errors.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -174,10 +172,7 @@ def partition_values(
 
 
 def truncated_partition(value: object, argument: str = "partition") -> dict[str, str | None]:
-    """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
-
-    An empty mapping and None are errors: see `check_truncate`.
-    """
+    """Return a TRUNCATE's partition; empty if omitted. An empty mapping and None are errors."""
     if isinstance(value, arguments.LeftOut):
         return {}
     values = partition_values(value, argument)
@@ -186,13 +181,6 @@ def truncated_partition(value: object, argument: str = "partition") -> dict[str,
             f"{argument} is empty; name a partition column, or omit it to truncate every partition"
         )
     return values
-
-
-def _check_no_parameters(value: object, argument: str) -> None:
-    if isinstance(value, Mapping) and "parameters" in value:
-        raise ConfigurationError(
-            f"{argument} has no key 'parameters': give parameters as a separate argument"
-        )
 
 
 def _check_no_none(value: object, argument: str) -> None:
@@ -219,11 +207,9 @@ def _expressions(value: object, argument: str) -> tuple[str, ...]:
 
 def _tables(value: object, argument: str) -> dict[str, str]:
     """Return a mapping from the views in a query to their tables."""
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{argument} must map views to tables, found {value!r}")
+    names = arguments.mapped_texts(value, argument, "views to tables")
     return {
-        arguments.text(view, argument): arguments.table_name(name, f"{argument}[{view!r}]")
-        for view, name in value.items()
+        view: arguments.table_name(name, f"{argument}[{view!r}]") for view, name in names.items()
     }
 
 
@@ -231,10 +217,16 @@ def _with_versions(value: object, argument: str) -> object:
     """Return a copy of a source mapping with the version of `table` moved into `versions`."""
     if not isinstance(value, Mapping):
         return value
+    if "parameters" in value:
+        raise ConfigurationError(
+            f"{argument} has no key 'parameters': give parameters as a separate argument"
+        )
     selection = {key: value[key] for key in _AS_OF if key in value}
     rest = {key: entry for key, entry in value.items() if key not in _AS_OF}
     if rest.get("versions") is not None:
-        rest["versions"] = _versions(rest["versions"], f"{argument}['versions']")
+        rest["versions"] = arguments.mapped_texts(
+            rest["versions"], f"{argument}['versions']", "views to versions"
+        )
     if selection:
         if rest.get("table") is None or rest.get("versions"):
             raise ConfigurationError(
@@ -243,16 +235,6 @@ def _with_versions(value: object, argument: str) -> object:
             )
         rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**selection).text()}
     return rest
-
-
-def _versions(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from the views in a query to versions (`VersionSpec.text`)."""
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{argument} must map views to versions, found {value!r}")
-    return {
-        arguments.text(view, argument): arguments.text(version, f"{argument}[{view!r}]")
-        for view, version in value.items()
-    }
 
 
 def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None, ...], ...]:
@@ -271,8 +253,7 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
 def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> object:
     """Return a mapping with valid placeholders instead of the values that contain templates.
 
-    If a value contains a template and there is no placeholder for its key, the key is left out. But
-    an unknown key is kept, so that it causes an error.
+    Without a placeholder, the key is left out; an unknown key is kept, so that it causes an error.
     """
     if not isinstance(value, Mapping):
         return value

@@ -48,9 +48,8 @@ class Clause:
     """One clause with resolved columns.
 
     `assignments` maps target columns to expressions: all columns for an insert, only the changed
-    columns for an update, and none for a delete. `unchanged` are columns that an update cannot
-    change. If a source value differs from the target row's value in such a column, the statement
-    fails.
+    columns for an update, and none for a delete. If a source value differs from the target row's in
+    a column of `unchanged`, which an update cannot change, the statement fails.
     """
 
     when: MergeWhen
@@ -88,11 +87,7 @@ def check_readable(table: TableInfo) -> None:
 
 
 def check_insertable(table: TableInfo) -> None:
-    """Raise an error if rows cannot be inserted into a table.
-
-    Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: the reason.
-    """
+    """Raise an error with the reason if rows cannot be inserted into a table."""
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "INSERT")
         return
@@ -114,11 +109,7 @@ def check_cleanable(table: TableInfo) -> None:
 
 
 def check_source(source: SourceSpec) -> None:
-    """Raise an error if a source is not exactly one of: files, a table, values, several tables.
-
-    Raises:
-        ConfigurationError: also if the source is incomplete, or rows of values differ in length.
-    """
+    """Raise a ConfigurationError unless a source is complete and exactly one of its four kinds."""
     kinds = (source.location, source.table, source.values, source.tables)
     count = sum(kind is not None for kind in kinds)
     if count != 1:
@@ -137,13 +128,10 @@ def check_source(source: SourceSpec) -> None:
         VersionSpec.parse(version)
     if source.location is not None and not source.format:
         raise errors.ConfigurationError(f"source {source.location} needs a format, such as parquet")
-    for number, row in enumerate(source.values or ()):
-        if len(row) != len(source.columns or (source.values or ((),))[0]):
-            expected = (
-                f"{len(source.columns)} columns"
-                if source.columns
-                else "a different number in the first row"
-            )
+    rows, width = source.values or (), len(source.columns)
+    expected = f"{width} columns" if width else "a different number in the first row"
+    for number, row in enumerate(rows):
+        if len(row) != (width or len(rows[0])):
             raise errors.ConfigurationError(
                 f"source values[{number}] has {len(row)} values for {expected}"
             )
@@ -218,11 +206,7 @@ def resolve_merge(
 ) -> tuple[Clause, ...]:
     """Return the clauses of a MERGE with their columns resolved in the target and source.
 
-    Raises:
-        UnknownColumnError, ColumnUpdateError: a clause uses a column that does not exist or cannot
-            be updated.
-        ConfigurationError: there are no clauses or no keys, a clause is invalid (`clause_problem`),
-            or no row can reach a clause.
+    Raises ConfigurationError if the clauses or keys are invalid for any table.
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
@@ -337,13 +321,9 @@ def resolve_insert(
 ) -> dict[str, str]:
     """Return an expression over the source columns for each target column.
 
-    A column in `spec.partition` gets the constant value of that mapping. `spec.columns` lists the
-    target columns in the order of the source columns; without it, `spec.match` determines the
-    target columns. A column without a value gets its default.
-
-    Raises:
-        ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
-            clause does not match the table's partition columns.
+    A column in `spec.partition` gets that value. `spec.columns` lists the target columns in the
+    order of the source columns; without it, `spec.match` determines them. A column without a value
+    gets its default. Raises ConfigurationError if the columns or the PARTITION clause do not fit.
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     require_partition_columns(table, fixed)

@@ -215,9 +215,6 @@ def _assignments(expressions: Mapping[str, str]) -> str:
     return ", ".join(f"{name_text(name)} = {value}" for name, value in expressions.items())
 
 
-# ---- sources -------------------------------------------------------------------------------------
-
-
 def _relation(source: statements.SourceSpec) -> str:
     """Return a source for USING: the name of a table, or a query in brackets."""
     is_table = source.table is not None and source.query is None and not source.versions
