@@ -515,6 +515,6 @@ def _noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> AbstractContextManager[None]:
     """Record that dropped partitions have made versions of the table unreadable."""
-    from airflow_hiveacid.versions.drops import noted_drop  # noqa: PLC0415 - needs Arrow
+    from airflow_hiveacid.versions.losses import noted_drop  # noqa: PLC0415 - needs Arrow
 
     return noted_drop(client, ref, names)

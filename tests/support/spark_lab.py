@@ -58,7 +58,7 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.versions.drops import noted_drop
+from airflow_hiveacid.versions.losses import noted_drop
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.convert import convert
