@@ -354,7 +354,6 @@ class RecordedServer(Server):
         self._record_file.unlink(missing_ok=True)
 
     def _launch(self, command: Command, port: int, fingerprint: str = "") -> None:
-        """Start the process, write its record, and wait until the server answers."""
         self._process = spawn(command)
         record = ProcessRecord(
             pid=self._process.pid,

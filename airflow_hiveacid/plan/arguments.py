@@ -108,7 +108,6 @@ def _note_on(argument: str) -> str:
 
 @contextmanager
 def _named(argument: str) -> Iterator[None]:
-    """Add the argument's name to an error about an invalid table or partition name."""
     try:
         yield
     except InvalidNameError as error:

@@ -290,7 +290,6 @@ def _kind(
 def _why_minor_cannot(
     state: AcidState, kind: TransactionalKind, *, can_hide_until_commit: bool
 ) -> str | None:
-    """Return why a minor compaction of this state is not possible, or None if it is possible."""
     if kind is TransactionalKind.INSERT_ONLY:
         # Rows of an insert-only table have no write IDs, so a reader reads all of a delta or
         # nothing.

@@ -371,7 +371,6 @@ def as_of_time(
 
 
 def _doubts(found: CommitGroups, known: Knowledge) -> Iterator[str]:
-    """Describe the doubtful writes."""
     few = found.unknown
     if len(few) > _MOST_NAMED:
         yield f"write IDs 1 to {few[-1]} were committed at unknown times"

@@ -152,7 +152,7 @@ class LossDetector:
         root = None if self.keeping is None else self.keeping.roots.get(info.name)
         for text in () if root is None else root.evidence:
             if not_held(state, [text]) is not None:
-                ranges[text] = (_lowest_of(text), write_id_of(text))
+                ranges[text] = (lowest_of(text), write_id_of(text))
         for note in self._commits_of(info):
             if now.is_visible(note.write_id):
                 lost = self._lost_of(note, info, state)
@@ -291,7 +291,7 @@ class LossDetector:
                         lost_names.setdefault(name, {}).update(names)
         for name in () if self.keeping is None else self.keeping.roots:
             if name not in partitions and (once := self._live_once(name, then)):
-                lost_names.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+                lost_names.setdefault(name, {}).update({text: lowest_of(text) for text in once})
         return lost_names
 
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
@@ -311,7 +311,6 @@ class LossDetector:
         return tuple(p for p in paths if not _is_held(p.removeprefix(where), live))
 
     def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
-        """Return the paths or URIs that a commit wrote to a partition, or all paths if unknown."""
         by_location = self._written[note.write_id]
         paths = by_location.get(f"{partition}/") or chain.from_iterable(by_location.values())
         return tuple(paths) or (f"version {note.write_id}",)
@@ -351,7 +350,6 @@ class LossDetector:
         return locations_by_write
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
-        """Return the version's directories that existed in a partition when the guarantee began."""
         root = None if self.keeping is None else self.keeping.roots.get(partition)
         names = () if root is None else root.evidence
         return frozenset(text for text in names if is_seen(then, text))
@@ -393,7 +391,7 @@ def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     return groups
 
 
-def _lowest_of(text: str) -> WriteId:
+def lowest_of(text: str) -> WriteId:
     """Return a directory's lowest write ID; return 0 for a base, since it is unknown."""
     name = parse_directory_name(text)
     return name.low if isinstance(name, DeltaName) else _NONE

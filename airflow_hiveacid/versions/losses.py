@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
@@ -23,7 +21,7 @@ from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.versions.loss_detector import LossDetector
+from airflow_hiveacid.versions.loss_detector import LossDetector, lowest_of
 
 _log = logging.getLogger(__name__)
 
@@ -154,19 +152,13 @@ def _note_drop(
             Reset(
                 partition=name,
                 write_id=high,
-                lowest=max(unknown, min(map(_lowest, texts))),
+                lowest=max(unknown, min(lowest_of(text.rpartition("/")[2]) for text in texts)),
                 highest=high,
                 names=texts,
             )
             for name, texts in entries.items()
         ]
     )
-
-
-def _lowest(text: str) -> WriteId:
-    """Return the lowest write ID of a directory; 0 if unknown, as for a base."""
-    name = parse_directory_name(text.rpartition("/")[2])
-    return name.low if isinstance(name, DeltaName) else WriteId(0)
 
 
 @contextmanager

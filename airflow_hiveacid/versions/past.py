@@ -395,7 +395,6 @@ def _promises_of(client: MetastorePort, table: TableInfo, notes: VersionNotes) -
 
 
 def _may_be_cleaned(entry: CompactionEntry) -> bool:
-    """Return True if a server's cleaner may have removed files after a compaction."""
     return entry.is_committed or entry.state not in _NEVER_CLEANED
 
 

@@ -207,7 +207,6 @@ class LocalMetastore(RecordedServer):
         self._schema_marker.write_text(f"{self.config.version}\n")
 
     def _copy_schema(self, distribution: Distribution) -> bool:
-        """Copy an empty database from the schema tool; return False if no copy exists."""
         try:
             shutil.copytree(_empty_database(distribution), self.config.derby_dir)
         except FileNotFoundError:
@@ -321,7 +320,6 @@ def _java_program(release: HiveRelease) -> str:
 
 
 def _java_version(program: str) -> int | None:
-    """Return the major version of a Java program; None if it does not run."""
     try:
         answer = subprocess.run(
             [program, "-version"], capture_output=True, timeout=30, check=True

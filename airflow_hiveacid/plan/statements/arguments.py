@@ -103,7 +103,7 @@ def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause
     if not value:
         raise ConfigurationError(f"{argument} is empty; give at least one WHEN")
     clauses = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
-    if (index := dml.unreachable_clause(clauses)) is not None:
+    if (index := dml.unreachable_clause((c.when, c.condition) for c in clauses)) is not None:
         raise ConfigurationError(
             f"{argument}: no row reaches {dml.CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
@@ -206,7 +206,6 @@ def _expressions(value: object, argument: str) -> tuple[str, ...]:
 
 
 def _tables(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from the views in a query to their tables."""
     names = arguments.mapped_texts(value, argument, "views to tables")
     return {
         view: arguments.table_name(name, f"{argument}[{view!r}]") for view, name in names.items()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.file_fitness import check_format
@@ -173,31 +173,22 @@ def clause_problem(clause: MergeClause) -> str | None:
     return None
 
 
-class _Conditional(Protocol):
-    """A WHEN clause, parsed from SQL text or from a job spec."""
-
-    @property
-    def when(self) -> MergeWhen: ...
-
-    @property
-    def condition(self) -> object | None: ...
-
-
-def unreachable_clause(clauses: Sequence[_Conditional]) -> int | None:
+def unreachable_clause(clauses: Iterable[tuple[MergeWhen, object | None]]) -> int | None:
     """Return the position of the first clause that no row can reach, or None.
 
+    A clause is its WHEN and its condition.
+
     Example:
-        >>> update = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
-        >>> delete = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
-        >>> unreachable_clause([update, delete]), unreachable_clause([update])
-        (1, None)
+        >>> unreachable_clause([(MergeWhen.MATCHED, None), (MergeWhen.MATCHED, "a = 1")])
+        1
+        >>> unreachable_clause([(MergeWhen.MATCHED, "a = 1"), (MergeWhen.MATCHED, None)])
     """
     closed: set[MergeWhen] = set()
-    for index, clause in enumerate(clauses):
-        if clause.when in closed:
+    for index, (when, condition) in enumerate(clauses):
+        if when in closed:
             return index
-        if clause.condition is None:
-            closed.add(clause.when)
+        if condition is None:
+            closed.add(when)
     return None
 
 
@@ -221,7 +212,7 @@ def resolve_merge(
         require_column(table, key)
         if key.lower() not in source:
             raise errors.UnknownColumnError(table="source", column=key, known=tuple(source_columns))
-    if (index := unreachable_clause(spec.clauses)) is not None:
+    if (index := unreachable_clause((c.when, c.condition) for c in spec.clauses)) is not None:
         raise errors.ConfigurationError(
             f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )

@@ -222,7 +222,6 @@ def _relation(source: statements.SourceSpec) -> str:
 
 
 def _select(source: statements.SourceSpec) -> str:
-    """Return a source as a query."""
     if source.tables is not None:
         views = {v: _read(t, source.versions.get(v, "now")) for v, t in source.tables.items()}
         return _over(views, source.query or "")

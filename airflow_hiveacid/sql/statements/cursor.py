@@ -192,7 +192,6 @@ class Cursor:
 
 
 def _split(span: Span) -> Iterator[Span]:
-    """Split a span at commas outside of parentheses and the angle brackets of types."""
     begin = depth = 0
     for index, token in enumerate(span.tokens):
         depth += (token.word in {"(", "["}) - (token.word in {")", "]"})

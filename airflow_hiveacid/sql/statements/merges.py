@@ -60,7 +60,7 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
     clauses = [
         _when(part, node) for part, node in _whens(span, first, tree.args["whens"].expressions)
     ]
-    if (unreached := unreachable_clause(clauses)) is not None:
+    if (unreached := unreachable_clause((c.when, c.condition) for c in clauses)) is not None:
         clauses[unreached].rest.fail(
             "no row reaches this clause: an earlier clause has no condition",
             "add a condition to that clause, or put it last",
@@ -142,7 +142,6 @@ def _checked(span: Span, target: NamedTable, using: NamedTable | str) -> exp.Mer
 
 
 def _whens(span: Span, first: int, nodes: Sequence[exp.When]) -> list[tuple[Span, exp.When]]:
-    """Return a pair for each clause: the tokens after WHEN, and sqlglot's node."""
     parts = span[first + 1 :].split("WHEN")
     if len(parts) != len(nodes):
         span.fail("it is not clear where a clause ends", "put parentheses around CASE")
@@ -174,7 +173,6 @@ def _when(span: Span, node: exp.When) -> _When:
 
 
 def _rows_of(span: Span) -> tuple[statements.MergeWhen, int]:
-    """Return the kind of rows to which a clause applies, and the index of the next token."""
     words = [token.word for token in span.tokens[:4]]
     if words[:1] == ["MATCHED"]:
         return statements.MergeWhen.MATCHED, 1
