@@ -31,7 +31,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, chain
 from typing import Final
 
@@ -312,36 +312,25 @@ def as_of_time(
             creation; or `taken_s` is None.
         VersionDoubtfulError: for some commits, it is unknown whether they happened before the time.
     """
-    at_s, table = at.timestamp(), now.table
+    at_s, when, end = at.timestamp(), at.isoformat(), now.high_watermark
+    unknown = partial(errors.VersionUnknownError, table=now.table)
+    doubtful = partial(errors.VersionDoubtfulError, table=now.table, when=when)
     if taken_s is None:
-        raise errors.VersionUnknownError(
-            table=table,
+        raise unknown(
             detail="cannot be read as of a time, because the metastore does not provide the time;"
             " request a version by its number",
         )
     if taken_s < at_s <= taken_s + _MOST_SKEW_S:
-        raise errors.VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))
+        raise errors.VersionNotYetError(table=now.table, when=when, now=time_text(taken_s))
     if at_s > taken_s:
-        raise errors.VersionUnknownError(
-            table=table,
-            detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
-            f" {time_text(taken_s)}",
-        )
+        clock = time_text(taken_s)
+        raise unknown(detail=f"has no state at {when} yet; by the metastore's clock it is {clock}")
     if known.is_ahead_of(taken_s):
         why = "a note has a later time, so the metastore's clock was set back"
-        raise errors.VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
-            doubtful=(f"it is {time_text(taken_s)} and {why}",),
-            before=0,
-            after=now.high_watermark,
-        )
+        raise doubtful(doubtful=(f"it is {time_text(taken_s)} and {why}",), before=0, after=end)
     unlisted = known.unlisted(at_s, now)
     if unlisted:
-        end = now.high_watermark
-        raise errors.VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
+        raise doubtful(
             doubtful=tuple(
                 f"write ID {w} was committed {known.of_commit(w)}, but the metastore's list ends at"
                 f" {end} until another transaction commits"
@@ -354,15 +343,10 @@ def as_of_time(
     is_early = known.born_s is not None and at_s < known.born_s and not members.inside
     first = min([*members.unknown[:1], *members.doubtful], default=None)
     if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
-        raise errors.VersionUnknownError(
-            table=table,
-            detail=f"has no state at {at.isoformat()}; it was created at"
-            f" {time_text(known.born_s or 0.0)}",
-        )
+        created = time_text(known.born_s or 0.0)
+        raise unknown(detail=f"has no state at {when}; it was created at {created}")
     if first is not None:
-        raise errors.VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
+        raise doubtful(
             doubtful=tuple(_doubts(members, known)),
             before=min([first, *members.outside]) - 1,
             after=max([*members.unknown[-1:], *members.doubtful, *members.inside]),

@@ -63,11 +63,11 @@ ALSO_WHEN: Final = (
 )
 """The thresholds of a compaction besides those of the deltas' number and size."""
 
-_AGES: Final = (
-    Threshold.OLDEST_TRANSACTION_S,
-    Threshold.OLDEST_ABORTED_S,
-    Threshold.OLDEST_DELTA_S,
-)
+_OF_AGES: Final[Mapping[Threshold, str]] = {
+    Threshold.OLDEST_TRANSACTION_S: "a transaction has been open for {}",
+    Threshold.OLDEST_ABORTED_S: "the oldest aborted write is {} old",
+    Threshold.OLDEST_DELTA_S: "the oldest delta is {} old",
+}
 _NOUNS: Final[Mapping[Threshold, str]] = {
     Threshold.DELTA_COUNT: "delta directories",
     Threshold.OBSOLETE_DIRECTORIES: "obsolete directories",
@@ -180,19 +180,17 @@ def check_also_when(name: str, limit: float) -> None:
         )
     if not 0 < limit < float("inf"):  # this form of the comparison also rejects NaN
         raise ConfigurationError(f"{name} in also_when must be above 0, found {limit}")
-    if Threshold(name) not in _AGES and limit != int(limit):
+    if Threshold(name) not in _OF_AGES and limit != int(limit):
         raise ConfigurationError(f"{name} in also_when must be a whole number, found {limit}")
 
 
 def limit_text(threshold: Threshold, limit: float) -> str:
     """Return one of the further thresholds of a compaction, as in `200 small files`."""
-    match threshold:
-        case Threshold.OLDEST_ABORTED_S:
-            return f"an aborted write of {age_text(limit)} ago"
-        case Threshold.OLDEST_DELTA_S:
-            return f"a delta of {age_text(limit)} ago"
-        case _:
-            return f"{limit:.0f} {_NOUNS[threshold]}"
+    if threshold is Threshold.OLDEST_ABORTED_S:
+        return f"an aborted write of {age_text(limit)} ago"
+    if threshold is Threshold.OLDEST_DELTA_S:
+        return f"a delta of {age_text(limit)} ago"
+    return f"{limit:.0f} {_NOUNS[threshold]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,20 +315,15 @@ class Exceeded:
             measured, limit = 100 * self.measured, 100 * self.limit
             return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
         text = _measured_text(self.threshold, self.measured)
-        limit_ = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        limit_ = age_text(self.limit) if self.threshold in _OF_AGES else f"{self.limit:.0f}"
         return f"{text} (threshold {limit_}{origin})"
 
 
 def _measured_text(threshold: Threshold, measured: float) -> str:
-    match threshold:
-        case Threshold.OLDEST_TRANSACTION_S:
-            return f"a transaction has been open for {age_text(measured)}"
-        case Threshold.OLDEST_ABORTED_S:
-            return f"the oldest aborted write is {age_text(measured)} old"
-        case Threshold.OLDEST_DELTA_S:
-            return f"the oldest delta is {age_text(measured)} old"
-        case _:
-            return f"{measured:.0f} {_NOUNS[threshold]}"
+    sentence = _OF_AGES.get(threshold)
+    if sentence is not None:
+        return sentence.format(age_text(measured))
+    return f"{measured:.0f} {_NOUNS[threshold]}"
 
 
 def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
