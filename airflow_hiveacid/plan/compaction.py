@@ -83,7 +83,8 @@ class CompactionPlan:
     @property
     def bytes_in(self) -> int:
         """The size of all input files."""
-        return sum(entry.size_bytes for entry in (*self.inputs, *self.read.originals))
+        directories = sum(directory.size_bytes for directory in self.inputs)
+        return directories + sum(file.size_bytes for file in self.read.originals)
 
     @property
     def score(self) -> float:
