@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import HiveAcidError, MetastoreCallError, Ta
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.storage.stores.places import Identity, identities
+from airflow_hiveacid.storage.stores.locations import Identity, identities
 
 log = logging.getLogger("hiveacid")
 

@@ -29,9 +29,8 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import identities, open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
-from airflow_hiveacid.storage.stores.places import identities
 
 log = logging.getLogger("hiveacid")
 

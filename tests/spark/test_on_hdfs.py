@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs

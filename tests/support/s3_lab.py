@@ -24,7 +24,7 @@ from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.releases import HIVE_4
 from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from tests.support.chosen_versions import chosen
 from tests.support.listening import until_listening
 

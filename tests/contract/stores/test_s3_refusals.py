@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_files, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.s3.errors import s3_errors

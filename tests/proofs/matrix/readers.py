@@ -21,7 +21,7 @@ from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge

@@ -51,11 +51,11 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.files import committed_length
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
+from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.stores.change_feed import feed_note
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote

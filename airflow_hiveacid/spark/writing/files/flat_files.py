@@ -49,7 +49,7 @@ from airflow_hiveacid.storage.acid.write.flat_copy import (
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
+from airflow_hiveacid.storage.stores.hadoop_settings import given_settings, without_observers
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, WritePlan, Written

@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import HiveType, parse_type
 from airflow_hiveacid.spark.engine.tasks import task_of
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.hashing import bucket_ids
 
 _ROWS_PER_WRITER: Final = 500_000
 """The number of new rows per bucket file in an unbucketed table."""

@@ -1,7 +1,6 @@
 """The URIs and the format of the JSON files in a table's hidden directory.
 
-The module computes URIs and digests for file names. The module also writes notes as JSON, and reads
-them. A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
+A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
 `HiddenFiles` lists the directory once for many lookups, because a busy table has hundreds of notes.
 """
 

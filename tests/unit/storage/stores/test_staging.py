@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable, check_renames
 

@@ -22,26 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    UnionType,
-    VarcharType,
-)
-from airflow_hiveacid.storage.hashing.java_values import (
-    decimal_bytes,
-    decimal_hash_code,
-    timestamp_bytes,
-)
-from airflow_hiveacid.storage.hashing.murmur3 import murmur3_bytes, murmur3_words
 from airflow_hiveacid.storage.values.char_text import unpadded
+from airflow_hiveacid.storage.values.column_types import parts_of
 from airflow_hiveacid.storage.values.timestamps import seconds_and_nanos
 
 Hashes = npt.NDArray[np.uint32]
@@ -55,7 +39,7 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 def bucket_ids(
-    arrays: Sequence[pa.Array], types: Sequence[HiveType], num_buckets: int, version: int
+    arrays: Sequence[pa.Array], types: Sequence[hive.HiveType], num_buckets: int, version: int
 ) -> pa.Int32Array:
     """Return the bucket of each row.
 
@@ -67,7 +51,7 @@ def bucket_ids(
     return pa.array(((hashes & np.uint32(_INT_MAX)) % np.uint32(num_buckets)).astype(np.int32))
 
 
-def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
+def row_hashes(arrays: Sequence[pa.Array], types: Sequence[hive.HiveType], version: int) -> Hashes:
     """Return Hive's hash of each row over these columns, before the modulo by the bucket count."""
     for type_ in types:
         check_hashable(type_, version)
@@ -77,11 +61,11 @@ def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: i
     return total
 
 
-def check_hashable(hive_type: HiveType, version: int) -> None:
+def check_hashable(hive_type: hive.HiveType, version: int) -> None:
     """Check that Hive's hash can be computed for a column of this type."""
     if version not in (OLD, MURMUR):
         raise _unsupported(hive_type, f"bucketing version {version} is not known")
-    if isinstance(hive_type, UnionType):
+    if isinstance(hive_type, hive.UnionType):
         raise _unsupported(hive_type, "unions are not supported")
     reason = _UNHASHABLE.get((str(hive_type), version))
     if reason is not None:
@@ -93,44 +77,38 @@ def check_hashable(hive_type: HiveType, version: int) -> None:
 _UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
     ("timestamp", OLD): "its hash depends on the time zone of the JVM",
     ("binary", MURMUR): "its hash covers unused bytes behind the value",
-    (TIMESTAMP_LOCAL, OLD): "its hash is the hash code of a Java object",
-    (TIMESTAMP_LOCAL, MURMUR): "its bytes are not known outside Hive",
+    (hive.TIMESTAMP_LOCAL, OLD): "its hash is the hash code of a Java object",
+    (hive.TIMESTAMP_LOCAL, MURMUR): "its bytes are not known outside Hive",
 }
 
 
-def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
-    match hive_type:
-        case ArrayType(element=element):
-            return [(element, version)]
-        case MapType(key=key, value=value):
-            return [(key, version), (value, OLD)]  # values in maps always have the old hash
-        case StructType(fields=fields):
-            return [(field, version) for _, field in fields]
-        case _:
-            return []
+def _parts(hive_type: hive.HiveType, version: int) -> list[tuple[hive.HiveType, int]]:
+    parts = [(part, version) for _, part in parts_of(hive_type)]
+    # values in maps always have the old hash
+    return [parts[0], (parts[1][0], OLD)] if isinstance(hive_type, hive.MapType) else parts
 
 
-def _unsupported(hive_type: HiveType, reason: str) -> UnsupportedTableError:
+def _unsupported(hive_type: hive.HiveType, reason: str) -> UnsupportedTableError:
     return UnsupportedTableError(
         table="of these columns",
         detail=f"cannot be bucketed by a column of type {hive_type}: {reason}",
     )
 
 
-def _hash(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
+def _hash(array: pa.Array, hive_type: hive.HiveType, version: int) -> Hashes:
     """Return the hash of each value in a column; the hash of NULL is 0."""
     match hive_type:
-        case ArrayType() | MapType() | StructType():
+        case hive.ArrayType() | hive.MapType() | hive.StructType():
             hashes = _of_nested(array, hive_type, version)
-        case DecimalType():
+        case hive.DecimalType():
             hashes = _of_decimals(array, version)
-        case CharType():
+        case hive.CharType():
             hashes = _of_bytes(unpadded(array), version, start=1)
-        case VarcharType() | PrimitiveType(name="binary"):
+        case hive.VarcharType() | hive.PrimitiveType(name="binary"):
             hashes = _of_bytes(array, version, start=1)
-        case PrimitiveType(name="string"):
+        case hive.PrimitiveType(name="string"):
             hashes = _of_bytes(array, version, start=0)
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             hashes = _of_timestamps(array)
         case _:
             hashes = _OF_NUMBERS[str(hive_type)][version](_numbers(array))
@@ -139,7 +117,7 @@ def _hash(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint32(0))
 
 
-def _of_nested(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
+def _of_nested(array: pa.Array, hive_type: hive.HiveType, version: int) -> Hashes:
     parts = _parts(hive_type, version)
     if pa.types.is_struct(array.type):
         total: Hashes = np.zeros(len(array), np.uint32)
@@ -260,8 +238,11 @@ def _segment_sums(items: Hashes, offsets: npt.NDArray[np.int32]) -> Hashes:
 
 def _of_decimals(array: pa.Array, version: int) -> Hashes:
     encoded = array.dictionary_encode()
-    hash_one = _OF_DECIMAL[version]
-    hashes = np.array([hash_one(value) for value in encoded.dictionary.to_pylist()], np.uint32)
+    values: list[decimal.Decimal] = encoded.dictionary.to_pylist()
+    hashes = np.array(
+        [decimal_hash_code(v) if version == OLD else _murmur_one(decimal_bytes(v)) for v in values],
+        np.uint32,
+    )
     return _spread(hashes, pc.fill_null(encoded.indices, 0).to_numpy())
 
 
@@ -278,15 +259,159 @@ def _spread(hashes: Hashes, positions: npt.NDArray[Any]) -> Hashes:
     return hashes[positions] if len(hashes) else np.zeros(len(positions), np.uint32)
 
 
-def _murmur_decimal(value: decimal.Decimal) -> int:
-    return _murmur_one(decimal_bytes(value))
-
-
 def _murmur_one(data: bytes) -> int:
     return int(murmur3_bytes(np.frombuffer(data, np.uint8), np.array([0, len(data)]))[0])
 
 
-_OF_DECIMAL: Final[Mapping[int, Callable[[decimal.Decimal], int]]] = {
-    OLD: decimal_hash_code,
-    MURMUR: _murmur_decimal,
-}
+# --- Java's and Hive's hash codes and binary forms of decimals, timestamps and integers ---
+
+_WORD_MASK: Final = 0xFFFFFFFF
+_ONE_BYTE: Final = range(-112, 128)
+_LONGEST: Final = 8
+
+
+def decimal_hash_code(value: decimal.Decimal) -> int:
+    """Return Java's BigDecimal.hashCode; it is computed from 32-bit words and the scale."""
+    unscaled, scale = _trimmed(value)
+    total = 0
+    for shift in reversed(range(0, abs(unscaled).bit_length(), _WORD_BITS)):
+        total = 31 * total + (abs(unscaled) >> shift & _WORD_MASK)
+    return (31 * (-total if unscaled < 0 else total) + scale) & _WORD_MASK
+
+
+def decimal_bytes(value: decimal.Decimal) -> bytes:
+    """Return Java's BigInteger.toByteArray of the unscaled value.
+
+    Example:
+        >>> from decimal import Decimal
+        >>> decimal_bytes(Decimal("-1.280")).hex()
+        '80'
+    """
+    unscaled, _ = _trimmed(value)
+    length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    return unscaled.to_bytes(length, "big", signed=True)
+
+
+def timestamp_bytes(seconds: int, nanos: int) -> bytes:
+    """Return a timestamp as Hive serialises it (TimestampWritableV2.convertTimestampToBytes).
+
+    Example:
+        >>> timestamp_bytes(1577836800, 123000000).hex()
+        'de0be1008e0141'
+    """
+    is_long = not 0 <= seconds <= _INT_MAX
+    has_more = is_long or nanos != 0
+    first = (seconds & _INT_MAX) | (_INT_MAX + 1 if has_more else 0)
+    data = first.to_bytes(4, "big")
+    if has_more:
+        reversed_nanos = int(f"{nanos:09d}"[::-1])
+        data += variable_long(-reversed_nanos - 1 if is_long else reversed_nanos)
+    return data + variable_long(seconds >> (_WORD_BITS - 1)) if is_long else data
+
+
+def variable_long(value: int) -> bytes:
+    """Return Hadoop's variable-length form of an integer (WritableUtils.writeVLong).
+
+    Example:
+        >>> variable_long(-112).hex(), variable_long(321).hex()
+        ('90', '8e0141')
+    """
+    if value in _ONE_BYTE:
+        return value.to_bytes(1, "big", signed=True)
+    magnitude = value if value >= 0 else ~value
+    length = (magnitude.bit_length() + 7) // 8
+    # The first byte is -112 - length for positive numbers, and 8 less for negative numbers.
+    head = _ONE_BYTE.start - length - (0 if value >= 0 else _LONGEST)
+    return head.to_bytes(1, "big", signed=True) + magnitude.to_bytes(length, "big")
+
+
+def _trimmed(value: decimal.Decimal) -> tuple[int, int]:
+    """Return a decimal's unscaled value and scale without trailing zeros, as in HiveDecimal."""
+    sign, digits, exponent = value.as_tuple()
+    unscaled, scale = int("".join(map(str, digits))), -int(exponent)
+    if not unscaled:
+        return 0, 0
+    while scale > 0 and not unscaled % 10:
+        unscaled, scale = unscaled // 10, scale - 1
+    return -unscaled if sign else unscaled, scale
+
+
+# --- Hive's variant of 32-bit Murmur3, computed over many values at once ---
+# The variant sign-extends the one to three bytes after the last whole word (Murmur3.hash32). So
+# common libraries compute different hashes for text that is not ASCII.
+
+SEED: Final = np.uint32(104729)
+
+_C1: Final = np.uint32(0xCC9E2D51)
+_C2: Final = np.uint32(0x1B873593)
+_M: Final = np.uint32(5)
+_N: Final = np.uint32(0xE6546B64)
+_F1: Final = np.uint32(0x85EBCA6B)
+_F2: Final = np.uint32(0xC2B2AE35)
+_WORD_BYTES: Final = 4
+
+
+def murmur3_words(words: Sequence[Hashes]) -> Hashes:
+    """Return a hash per value; `words[i]` has the i-th little-endian 32-bit word of each value."""
+    hashes = np.full(len(words[0]), SEED)
+    for word in words:
+        hashes = _mixed_in(hashes, word)
+    return _finished(hashes, np.uint32(_WORD_BYTES * len(words)))
+
+
+def murmur3_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Hashes:
+    """Return the hash of each byte string `data[offsets[i]:offsets[i + 1]]`.
+
+    Each step hashes one 32-bit word of every value that has such a word. Values are sorted by
+    length, longest first. So the unfinished values are at the front.
+
+    Example:
+        >>> data = np.frombuffer("é".encode(), np.uint8)
+        >>> murmur3_bytes(data, np.array([0, 2])).view(np.int32).tolist()
+        [-527561221]
+    """
+    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
+    word_counts = lengths // _WORD_BYTES
+    by_length = np.argsort(-word_counts, kind="stable")
+    sorted_counts = word_counts[by_length]
+    hashes = np.full(len(lengths), SEED)
+    # A view that holds the 32-bit word at every byte offset, aligned or not.
+    windows = np.ndarray((max(0, len(data) - 3),), "<u4", np.ascontiguousarray(data), 0, (1,))
+    for step in range(int(word_counts.max(initial=0))):
+        at_work = by_length[: np.searchsorted(-sorted_counts, -step)]
+        words = windows[starts[at_work] + _WORD_BYTES * step]
+        hashes[at_work] = _mixed_in(hashes[at_work], words)
+    hashes ^= _scrambled(_tails(data, starts + _WORD_BYTES * word_counts, lengths % _WORD_BYTES))
+    return _finished(hashes, lengths.astype(np.uint32))
+
+
+def _tails(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], counts: npt.NDArray[Any]
+) -> Hashes:
+    """Return the sign-extended bytes after each value's last whole word; 0 if there are none."""
+    signed = data.view(np.int8)
+    tails = np.zeros(len(starts), np.uint32)
+    for byte in range(_WORD_BYTES - 1):
+        has_one = counts > byte
+        words = signed[starts[has_one] + byte].astype(np.int32).view(np.uint32)
+        tails[has_one] ^= words << np.uint32(8 * byte)
+    return tails
+
+
+def _scrambled(words: Hashes) -> Hashes:
+    return _rotated(words * _C1, 15) * _C2
+
+
+def _mixed_in(hashes: Hashes, words: Hashes) -> Hashes:
+    return _rotated(hashes ^ _scrambled(words), 13) * _M + _N
+
+
+def _finished(hashes: Hashes, lengths: Hashes | np.uint32) -> Hashes:
+    hashes = hashes ^ lengths
+    hashes = (hashes ^ (hashes >> np.uint32(16))) * _F1
+    hashes = (hashes ^ (hashes >> np.uint32(13))) * _F2
+    return hashes ^ (hashes >> np.uint32(16))
+
+
+def _rotated(words: Hashes, bits: int) -> Hashes:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
