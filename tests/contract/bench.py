@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.locks import (
     LockRequest,
     LockResponse,
     TableAccess,
     components_for,
 )
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.handover import Handover
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))
 V4_PARAMS: Final = ("fake-4", pytest.param("real-4.0.1", marks=pytest.mark.server))

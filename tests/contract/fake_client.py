@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -31,6 +33,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.metastore import catalog
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -42,12 +45,6 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from tests.contract.fake_metastore import FakeMetastore, Txn, Written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

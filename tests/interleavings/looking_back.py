@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -18,27 +19,23 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.write_range import between
 from tests.interleavings import stand_ins
 from tests.interleavings.ground import Ground
-from tests.interleavings.rows import serial_states
+from tests.interleavings.rows import Commit, Row, serial_states
 from tests.interleavings.scene import REF, TAG
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.interleavings.rows import Commit, Row
-
     Rows = tuple[Row, ...]
     Look = Callable[[MetastorePort, TableInfo, Snapshot], Rows]
 

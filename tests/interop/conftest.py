@@ -6,19 +6,16 @@ zone with daylight saving: no value may depend on it. Tests keep apart by databa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import pytest
 
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _NEW_YORK: Final = "America/New_York"
 

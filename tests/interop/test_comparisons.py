@@ -7,7 +7,7 @@ equals -0.0. Partition values are what Hive makes of their texts.
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 import pytest
@@ -21,12 +21,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     SourceSpec,
 )
+from tests.judges.engine import HiveJudge
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS: Final = columns_of(
     "id int, c4 char(4), c6 char(6), vc varchar(6), st string, s struct<c:char(4)>, "

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.judges.engine import HiveJudge
+from tests.support.spark_lab import Lab
 
 LIFE = """
     CREATE TABLE orders (id int COMMENT 'key', name varchar(5), price decimal(6,2), weight float)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tests.judges.engine import HiveJudge
 from tests.proofs.differential.cases import Case, Outcome
 from tests.proofs.differential.course import Course, made
 from tests.proofs.differential.engines import Engines
@@ -12,10 +13,7 @@ from tests.proofs.differential.examples import missed
 from tests.proofs.differential.expressions import Node
 from tests.proofs.differential.stores import stored
 from tests.proofs.differential.twins import Twins
-
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 SEED: Final = 20
 EXPRESSION_COUNT: Final = 100

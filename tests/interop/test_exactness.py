@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from tests.judges.engine import HiveJudge
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import matched_update
-
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = columns_of(
     "id int, n int, ts timestamp, d date, dec decimal(38,18), c char(5), vc varchar(10), "

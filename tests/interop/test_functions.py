@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from pyspark.errors import PySparkException
 
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.expressions.functions import COMPARED
 from airflow_hiveacid.sql.expressions.queries import source_of
@@ -22,13 +24,8 @@ from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
+from tests.support.spark_lab import Lab
 from tests.support.sql_files import sql_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.spark_lab import Lab
 
 _NAMES: Final = NameScope(qualifiers={"w": "t"}, sides=frozenset("t"))
 _AT_ONCE: Final = 20

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import is_explained
 from tests.proofs.matrix.kinds import ALTERNATING, HIVE_4, KINDS, OURS
 from tests.proofs.matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
 from tests.proofs.matrix.writers import HiveWriter, OurWriter
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 SAMPLE = [
     "full ACID, partitions, 2 buckets by the first hash",

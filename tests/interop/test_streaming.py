@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.contract.bench import wait_until
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
 from tests.judges.streaming import StreamingWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 
 @pytest.mark.judge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,12 +18,10 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.listing import list_table
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
+from tests.support.spark_lab import Lab
 from tests.support.transaction_lives import COLUMNS, NAMES, Life, identities, run
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 SEEDS: Final = (pytest.param(1, marks=pytest.mark.long), 2)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -19,6 +21,7 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of
 from airflow_hiveacid.format.table import Column, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.reading.snapshots import read_snapshot
@@ -28,17 +31,11 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
 from tests.judges.trino import TrinoJudge, why_not
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.judges.engine import HiveJudge
-    from tests.judges.engine3 import Hive3Engine
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS: Final = {"id": "int", "v": "int", "name": "string"}
 NAMES: Final = [*COLUMNS, "p"]

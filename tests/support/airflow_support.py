@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,20 +22,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 METASTORE_URI: Final = "thrift://metastore.example.com:9083"
 

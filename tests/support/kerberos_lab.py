@@ -14,11 +14,12 @@ import struct
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -31,10 +32,6 @@ from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.secret_search import files_below, forms_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_submit import SPARK_HOME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Self
 
 USER: Final = "etl"
 _ROOT: Final = Path(__file__).resolve().parents[2]

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreLoginError,
     MetastoreUnavailableError,
 )
-from airflow_hiveacid.jobs.endpoint import Transport
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,
     HeaderLogin,
     KerberosLogin,
+    Login,
     PasswordLogin,
     Protection,
     SecretSource,
@@ -29,15 +31,8 @@ from airflow_hiveacid.jobs.logins import (
 )
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from tests.contract.relay import Relay
-from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, environ, live, skew
+from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, LoginLab, environ, live, skew
 from tests.support.logins.openssl import make_signer, write_private
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
-    from tests.support.login_lab import LoginLab
 
 
 @dataclass(frozen=True)

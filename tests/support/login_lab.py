@@ -11,17 +11,18 @@ import logging
 import os
 import struct
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import KerberosLogin
+from airflow_hiveacid.jobs.logins import KerberosLogin, Login
 from airflow_hiveacid.local.access import PLAIN, Access, Language
 from airflow_hiveacid.local.metastore.distribution import fetch
 from airflow_hiveacid.local.metastore.server import LocalMetastore
@@ -44,11 +45,6 @@ from tests.support.logins.openssl import (
 )
 from tests.support.secret_search import files_below
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.jobs.logins import Login
 
 V4, V3 = "4.0.1", "3.1.3"
 SERVICE: Final = "hive/_HOST@HIVEACID.TEST"

@@ -12,9 +12,12 @@ import logging
 import os
 import subprocess
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+from wsgiref.types import WSGIApplication
 
 import boto3
 
@@ -27,11 +30,6 @@ from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
 from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from tests.support.chosen_versions import chosen
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from wsgiref.types import WSGIApplication
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""

@@ -7,15 +7,16 @@ import itertools
 import os
 import sys
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.errors import HiveAcidError, InputError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
@@ -27,6 +28,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -47,6 +49,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
@@ -74,13 +77,6 @@ from spark_apps.truncate import truncate
 from spark_apps.update import update
 from tests.support.short_jvms import CLASSES
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 
 def native_files(rows: DataFrame) -> list[str]:

@@ -12,8 +12,9 @@ import decimal
 import json
 import math
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,9 +23,6 @@ from airflow_hiveacid.format.types import CharType, PrimitiveType, parse_type
 from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 NANOS_PER_SECOND: Final = 10**9
 NANOSECONDS: Final = pa.timestamp("ns")

@@ -9,26 +9,24 @@ import subprocess
 import threading
 import time
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from airflow_hiveacid.cli.spark_wheel import LIBRARIES
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support.airflow_support import run_task
+from tests.support.mini_yarn import MiniYarn
 from tests.support.short_jvms import SHORT_LIVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.mini_yarn import MiniYarn
 
 SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark"
 SMALL: Final[dict[str, Any]] = {

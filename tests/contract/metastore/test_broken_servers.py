@@ -7,8 +7,9 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -34,9 +35,6 @@ from airflow_hiveacid.metastore.gen.notifications.ttypes import (
 )
 from airflow_hiveacid.metastore.gen.service import Metastore
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _HEAD_BYTES = 64 * 1024
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hive_metastore import ThriftHiveMetastore, ttypes
@@ -11,6 +12,8 @@ from thrift.transport import TSocket, TTransport
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError, TableDiffersError, TableNotFoundError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Column,
     Constraints,
@@ -18,23 +21,15 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import catalog_calls
 from airflow_hiveacid.metastore.client.connection import Repeat
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table
 from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
-from tests.contract.bench import REAL_PARAMS, month
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import REAL_PARAMS, Bench, month
 
 _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 

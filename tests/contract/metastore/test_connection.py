@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,7 +20,11 @@ from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import connect, server_states
+from airflow_hiveacid.metastore.client.metastore_client import (
+    MetastoreClient,
+    connect,
+    server_states,
+)
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     LockResponse,
@@ -43,11 +47,6 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
 )
 from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 

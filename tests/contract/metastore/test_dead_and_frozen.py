@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -18,24 +19,19 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.bench import access, month, start, wait_until
 from tests.support.chosen_versions import chosen
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 pytestmark = pytest.mark.server
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -34,13 +33,10 @@ from airflow_hiveacid.jobs.metastore_statements import (
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from tests.contract.bench import REAL_PARAMS, access, month, start
+from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
 
 ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string", comment="new")
 

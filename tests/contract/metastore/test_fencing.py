@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import FencedError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from tests.contract.bench import access
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.bench import Bench
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+from tests.contract.bench import Bench, access
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY = "flights/scheduled__2013-01-01/merge/-1"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+from collections.abc import Callable
 from ctypes import byref, c_void_p
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,12 +27,7 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsRespon
 from airflow_hiveacid.metastore.locks import LockRequest
 from tests.contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
 from tests.contract.sasl_server import SaslServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.login_lab import LoginLab
+from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
 

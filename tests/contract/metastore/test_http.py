@@ -7,8 +7,9 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -27,10 +28,6 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
 )
 from tests.contract.http_server import HttpStub
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 USER = HeaderLogin(user="etl")

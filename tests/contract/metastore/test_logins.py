@@ -8,35 +8,27 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, MetastoreLoginError
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.relay import Relay
-from tests.support.login_cases import CASES, REFUSALS, closed, quick
-from tests.support.login_lab import V3, V4, environ
+from tests.support.login_cases import CASES, REFUSALS, Case, Refusal, closed, quick
+from tests.support.login_lab import V3, V4, LoginLab, environ
 from tests.support.logins.openssl import write_private
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.login_cases import Case, Refusal
-    from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
 _PATIENCE_S = 30.0

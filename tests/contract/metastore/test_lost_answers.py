@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import parse_uri
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from tests.contract.bench import REAL_PARAMS, access, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, start
 from tests.contract.relay import Relay
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.bench import Bench
 
 INSERT = DataOperation.INSERT
 pytestmark = pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -14,7 +14,9 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.client.connection import Repeat
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
@@ -24,24 +26,17 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import (
+    CompactionWork,
     cancel_compactions,
     compacting,
     end_dead_entries,
     end_entry,
 )
 from airflow_hiveacid.metastore.txn_values import TxnType
-from tests.contract.bench import NEEDS_V4, access, month, start
+from tests.contract.bench import NEEDS_V4, Bench, access, month, start
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from tests.contract.bench import Bench
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
 

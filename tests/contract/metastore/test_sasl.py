@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,14 +22,8 @@ from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, Secre
 from airflow_hiveacid.metastore.auth import refusals
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
+from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer, ServerHalf
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.contract.sasl_server import ServerHalf
 
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 PASSWORD = PasswordLogin(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +15,8 @@ from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavaila
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
@@ -24,12 +25,6 @@ from tests.contract.relay import Relay
 from tests.contract.sasl_server import PlainHalf, SaslServer
 from tests.contract.stub_server import StubServer
 from tests.support.logins.openssl import Certificates, make_certificates, openssl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 REFUSED = re.compile("certificate verify failed", re.IGNORECASE)
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")

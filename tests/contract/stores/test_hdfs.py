@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import fs as pafs
@@ -47,10 +46,8 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.contract.stores.conftest import Hdfs
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.conftest import Hdfs
 
 ODD = ["p=a b", "p=%2F?#", "p=[x]{y}*", "p=ä€😀", "p=a;b\\c", "p=100%", "p='q'\"r\""]
 

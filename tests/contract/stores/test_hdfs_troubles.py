@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,11 +29,9 @@ from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
 from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.contract.stores.conftest import Hdfs
+from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.contract.stores.name_node_calls import safe_mode, set_quota
-
-if TYPE_CHECKING:
-    from tests.contract.stores.conftest import Hdfs
-    from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,12 +44,9 @@ from airflow_hiveacid.storage.stores.listing import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
 from airflow_hiveacid.storage.stores.staging import Staging
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
-
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_staged import COLUMNS, DELTA, MIB, ROWS
+from tests.support.s3_lab import MotoS3
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -28,12 +28,10 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.writing.publish import StagedFile, assemble
 from airflow_hiveacid.writing.replacement import Replacement
+from tests.contract.stores.s3_faults import Faults
+from tests.support.s3_lab import MotoS3
 from tests.unit.storage.compacting import compacted_files
 from tests.unit.storage.orc_tables import B0, ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
 
 LATE, OWN = TxnId(12), TxnId(15)
 BUCKET: Final = "bucket_00000"

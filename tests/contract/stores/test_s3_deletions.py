@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
@@ -27,13 +26,10 @@ from airflow_hiveacid.writing.publish import token_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_fronts import lists_uploads_by_name, wants_md5
 from tests.contract.stores.s3_staged import DELTA, stage
-from tests.support.s3_lab import KEYS
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
+from tests.support.s3_lab import KEYS, MotoS3
 
 
 def test_deletions_send_content_md5_to_servers_that_require_it(s3: MotoS3, table: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -28,12 +28,10 @@ from airflow_hiveacid.storage.stores.listing import give_up, list_table, open_up
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import Publication
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
+from tests.support.s3_lab import MotoS3
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
 
 
 def test_readers_see_no_file_before_the_publication_and_all_files_after_it(

@@ -6,17 +6,13 @@ Chromium is the system's own, because Playwright's download is not a package of 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from playwright.sync_api import Browser, BrowserContext, Page
-
-    from tests.proofs.pages.server import Airflow
+from tests.proofs.pages.server import Airflow
 
 PATIENCE_MS: Final = 300_000
 """How long to wait for what has to appear; machines may be busy."""

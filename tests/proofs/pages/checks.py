@@ -10,6 +10,7 @@ gives the role Viewer to users who are not logged in.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -24,14 +25,10 @@ from tests.proofs.pages.browser import (
     tabbed,
 )
 from tests.proofs.pages.collect import BLOCKED, HOST, TABLES
-from tests.proofs.pages.server import ROOT
+from tests.proofs.pages.server import ROOT, Airflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from playwright.sync_api import Browser, Page
-
-    from tests.proofs.pages.server import Airflow
 
     Check = Callable[[Airflow, Browser], str]
 

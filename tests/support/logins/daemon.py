@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import ServerStartError
 from airflow_hiveacid.local.process import (
@@ -20,11 +23,6 @@ from airflow_hiveacid.local.process import (
     terminate,
 )
 from airflow_hiveacid.local.site import HOST
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _POLL_S: Final = 0.05
 _START_TIMEOUT_S: Final = 20.0

@@ -12,7 +12,8 @@ import secrets
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.process import Progress, Server, log_progress
@@ -20,9 +21,6 @@ from airflow_hiveacid.local.site import HOST
 from tests.support.logins.daemon import Daemon
 from tests.support.logins.debian import Programs, find_programs
 from tests.support.logins.openssl import private_folder, write_private
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PEOPLE: Final = "ou=people,dc=hiveacid,dc=test"
 _SUFFIX: Final = "dc=hiveacid,dc=test"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import secrets
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.process import Progress, Server, log_progress
@@ -19,9 +20,6 @@ from airflow_hiveacid.local.site import HOST
 from tests.support.logins.daemon import Daemon
 from tests.support.logins.debian import Programs, find_programs
 from tests.support.logins.openssl import private_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REALM: Final = "HIVEACID.TEST"
 _PACKAGES: Final = {
