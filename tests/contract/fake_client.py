@@ -8,17 +8,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
     MetastoreGeneration,
     recorded_as,
-)
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreVersionError,
-    TableNotFoundError,
-    TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
@@ -134,7 +129,7 @@ class FakeClient:
     @served
     def drop_database(self, name: str) -> None:
         if any(ref.db == name.lower() for ref in self.server.tables):
-            raise MetastoreCallError(method="drop_database", reason=f"{name} is not empty")
+            raise errors.MetastoreCallError(method="drop_database", reason=f"{name} is not empty")
         self.server.databases.pop(name.lower(), None)
 
     @served
@@ -269,7 +264,7 @@ class FakeClient:
 
     def _table(self, ref: TableRef) -> TableInfo:
         if ref not in self.server.tables:
-            raise TableNotFoundError(table=ref)
+            raise errors.TableNotFoundError(table=ref)
         return self.server.tables[ref]
 
     def _partitions(
@@ -432,7 +427,9 @@ class FakeClient:
     @served
     def lock(self, request: LockRequest) -> LockResponse:
         if not request.components:
-            raise MetastoreCallError(method="lock", reason="a lock request without components")
+            raise errors.MetastoreCallError(
+                method="lock", reason="a lock request without components"
+            )
         lock = self.server.enqueue(request, self.user)
         return LockResponse(lock_id=lock.lock_id, state=lock.state)
 
@@ -441,7 +438,7 @@ class FakeClient:
         self.server.alive(txn_id)
         lock = self.server.locks.get(lock_id)
         if lock is None:
-            raise TransactionAbortedError(txn_id=txn_id, reason=f"no such lock {lock_id}")
+            raise errors.TransactionAbortedError(txn_id=txn_id, reason=f"no such lock {lock_id}")
         self.server.try_grant(lock)
         return LockResponse(lock_id=lock_id, state=lock.state)
 
@@ -491,7 +488,7 @@ class FakeClient:
         del properties
         is_v3 = self.generation is MetastoreGeneration.V3
         if is_v3 and pool is not None:
-            raise MetastoreVersionError("3.1 has no pools")
+            raise errors.MetastoreVersionError("3.1 has no pools")
         for entry in self.server.queue.values():
             if (entry.table, entry.partition) == (ref, partition) and self._is_in_the_way(entry):
                 return CompactionResponse(
@@ -589,7 +586,7 @@ class FakeClient:
         self._needs_v4(method)
         entry = self.server.queue.get(claim.entry_id)
         if entry is None or not entry.state.is_pending:
-            raise MetastoreCallError(method=method, reason="no such entry in the queue")
+            raise errors.MetastoreCallError(method=method, reason="no such entry in the queue")
         self._put(replace(entry, **changes))  # type: ignore[arg-type]
 
     def _put(self, entry: CompactionEntry) -> None:
@@ -597,4 +594,4 @@ class FakeClient:
 
     def _needs_v4(self, method: str) -> None:
         if self.generation is MetastoreGeneration.V3:
-            raise MetastoreVersionError(f"the metastore does not know the call {method}")
+            raise errors.MetastoreVersionError(f"the metastore does not know the call {method}")

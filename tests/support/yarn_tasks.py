@@ -21,9 +21,7 @@ from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.support.airflow_support import run_task
-from tests.support.mini_yarn import MiniYarn
-from tests.support.short_jvms import SHORT_LIVED
+from tests.support import airflow_support, mini_yarn, short_jvms
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -40,8 +38,8 @@ _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.yarn.am.memory": "256m",
-    "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.yarn.am.extraJavaOptions": short_jvms.SHORT_LIVED,
+    "spark.executor.extraJavaOptions": short_jvms.SHORT_LIVED,
 }
 _DEADLINE_S: Final = 300
 # Of a distribution and all that it needs, which files are installed: asked of who has them.
@@ -79,7 +77,7 @@ def small(mode: str, *, python: bool = True, **conf: str) -> dict[str, Any]:
     if python:
         own["spark.pyspark.python"] = str(SPARK / "bin" / "python")
     if mode == "cluster":
-        own["spark.driver.extraJavaOptions"] = SHORT_LIVED
+        own["spark.driver.extraJavaOptions"] = short_jvms.SHORT_LIVED
     return {"conn_id": f"yarn_{mode}", "conf": _CONF | own | conf, **SMALL}
 
 
@@ -124,7 +122,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def kill_containers(yarn: MiniYarn, application: str, *, driver: bool) -> int:
+def kill_containers(yarn: mini_yarn.MiniYarn, application: str, *, driver: bool) -> int:
     """Kill all processes of an application's first container, or of its others; answers how many.
 
     The first is the application master's, with the driver in it in cluster mode.
@@ -166,4 +164,4 @@ def lost_when(task: BaseOperator, context: dict[str, Any], ready: Any) -> None: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterRun, "_pause", pause)
         with pytest.raises(KeyboardInterrupt):
-            run_task(task, context)
+            airflow_support.run_task(task, context)

@@ -6,13 +6,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors import (
-    LockNotAcquiredError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format import attempts, conflicts, errors, ids
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -28,7 +22,7 @@ from tests.support.terms import job_terms
 @pytest.fixture
 def table(bench: Bench, client: MetastorePort) -> TableInfo:
     table = bench.partitioned("1", "2")
-    mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+    mine = start(client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),)))
     client.commit_txn(mine.txn_id)
     return table
 
@@ -53,8 +47,8 @@ def exclusive(client: MetastorePort, table: TableInfo, value: str = "1") -> Lock
     """What an overwrite asks for, of a transaction of its own."""
     component = LockComponent(
         table=table.ref,
-        lock_type=LockType.EXCLUSIVE,
-        operation=DataOperation.UPDATE,
+        lock_type=conflicts.LockType.EXCLUSIVE,
+        operation=conflicts.DataOperation.UPDATE,
         partition=month(value),
     )
     txn_id = client.open_txn()
@@ -65,15 +59,15 @@ def exclusive(client: MetastorePort, table: TableInfo, value: str = "1") -> Lock
 def end(client: MetastorePort, table: TableInfo) -> None:
     """Let all end that have a lock on a table."""
     for txn_id in {lock.txn_id for lock in client.show_locks(table.ref)}:
-        client.abort_txn(txn_id or TxnId(0))
+        client.abort_txn(txn_id or ids.TxnId(0))
 
 
 def test_an_overwrite_gets_its_lock_while_a_compaction_is_running(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table):
-        assert exclusive(client, table).state is LockState.ACQUIRED
-        assert exclusive(client, table).state is LockState.WAITING
+        assert exclusive(client, table).state is conflicts.LockState.ACQUIRED
+        assert exclusive(client, table).state is conflicts.LockState.WAITING
         end(client, table)
 
 
@@ -87,14 +81,14 @@ def test_a_compaction_holds_no_lock_while_it_waits_to_publish(
             seen.append(frozenset(lock.txn_id for lock in client.show_locks(table.ref)))
             super().sleep(seconds)
 
-    seen: list[frozenset[TxnId | None]] = []
+    seen: list[frozenset[ids.TxnId | None]] = []
 
     def work() -> None:
         with compaction(client, table, clock=Pausing()) as work:
             exclusive(client, table)
             work.txn.lock_reads()
 
-    with pytest.raises(LockNotAcquiredError, match="overwrite"):
+    with pytest.raises(errors.LockNotAcquiredError, match="overwrite"):
         work()
     (holder,) = {lock.txn_id for lock in client.show_locks(table.ref)}
     assert set(seen) == {frozenset({holder})}
@@ -124,11 +118,11 @@ def test_a_kill_finds_a_compaction_before_and_after_it_locks(
         with compaction(client, table, job_key="doomed") as work:
             if is_late:
                 work.txn.lock_reads()
-            ended = abort_job(client, "doomed", AttemptId.new(9), [table.ref])
+            ended = abort_job(client, "doomed", attempts.AttemptId.new(9), [table.ref])
             assert ended == (work.txn.txn_id,)
             work.txn.confirm_alive()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         work()
 
 
@@ -141,6 +135,6 @@ def test_a_newer_copy_of_a_compaction_aborts_the_older_copy(
                 assert newer.refusal is None
             work.txn.lock_reads()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         work()
     assert client.show_locks(table.ref) == ()

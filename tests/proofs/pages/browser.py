@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -21,18 +22,7 @@ PAGE: Final = "plugin/hiveacid"
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 # The element with the focus: what it is, its text or label, and whether a user sees its outline.
-_FOCUSED: Final = """() => {
-  const one = document.activeElement;
-  if (!one || one === document.body) return null;
-  const style = getComputedStyle(one);
-  return {
-    tag: one.tagName.toLowerCase(),
-    text: one.getAttribute("aria-label") || one.innerText || "",
-    isOurs: Boolean(one.closest("#hiveacid-page")),
-    isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
-      && style.outlineColor !== "rgba(0, 0, 0, 0)",
-  };
-}"""
+_FOCUSED: Final = Path(__file__).with_name("focused.js").read_text()
 
 
 @contextmanager

@@ -17,9 +17,7 @@ from typing import Final
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.process import Progress, Server, log_progress
 from airflow_hiveacid.local.site import HOST
-from tests.support.logins.daemon import Daemon
-from tests.support.logins.debian import Programs, find_programs
-from tests.support.logins.openssl import private_folder
+from tests.support.logins import daemon, debian, openssl
 
 REALM: Final = "HIVEACID.TEST"
 _PACKAGES: Final = {
@@ -53,7 +51,7 @@ class LocalKdc(Server):
     def __init__(self, config: LocalKdcConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
         self._progress = progress
-        self._daemon = Daemon(
+        self._daemon = daemon.Daemon(
             "a KDC",
             config.data_dir,
             ends_with_parent=config.ends_with_parent,
@@ -80,8 +78,8 @@ class LocalKdc(Server):
 
     def start(self) -> None:
         """Start the KDC, unless it already runs; create the realm at the first start."""
-        programs = find_programs(_PACKAGES)
-        private_folder(self.config.data_dir)
+        programs = debian.find_programs(_PACKAGES)
+        openssl.private_folder(self.config.data_dir)
         if self.is_running():
             return
         port = self._daemon.choose_port()
@@ -132,7 +130,7 @@ class LocalKdc(Server):
     def _is_made(self) -> Path:
         return self.config.data_dir / "made"
 
-    def _write_configuration(self, port: int, programs: Programs) -> None:
+    def _write_configuration(self, port: int, programs: debian.Programs) -> None:
         data, realm, life = self.config.data_dir, self.config.realm, self.config.ticket_life
         plugins = programs.libraries / "krb5" / "plugins"
         base = f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else ""
@@ -190,7 +188,7 @@ class LocalKdc(Server):
         self._run("kdb5_util", *arguments, text=f"{words}\n{words}\n")
         self._is_made.touch()
 
-    def _environment(self, programs: Programs) -> dict[str, str]:
+    def _environment(self, programs: debian.Programs) -> dict[str, str]:
         data = self.config.data_dir
         return programs.environment(
             KRB5_CONFIG=str(self.configuration),
@@ -199,7 +197,7 @@ class LocalKdc(Server):
         )
 
     def _run(self, program: str, *arguments: str, text: str = "") -> str:
-        programs = find_programs(_PACKAGES)
+        programs = debian.find_programs(_PACKAGES)
         done = subprocess.run(
             [programs[program], *arguments],
             input=text,
