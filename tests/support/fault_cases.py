@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, SourceSpec
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, matched_delete
-from tests.support.spark_lab import Lab
+
+if TYPE_CHECKING:
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string"}
 BEFORE = [(1, "a", 1), (2, "b", 2)]
