@@ -95,17 +95,8 @@ class LocalDirectory(Server):
         data, root = self.config.data_dir, programs.root
         includes = "".join(f'include "{root}/etc/ldap/schema/{name}.schema"\n' for name in _SCHEMAS)
         # The directory has no administrator, so no administrator's password exists.
-        (data / "slapd.conf").write_text(
-            f"""{includes}pidfile "{data}/slapd.pid"
-modulepath "{root}/usr/lib/ldap"
-moduleload back_mdb
-database mdb
-suffix "{_SUFFIX}"
-directory "{data}/entries"
-access to attrs=userPassword by anonymous auth by * none
-access to * by * read
-"""
-        )
+        values = {"includes": includes, "data": data, "root": root, "suffix": _SUFFIX}
+        daemon.fill("slapd.conf", data / "slapd.conf", values)
 
     def _fill(self, programs: debian.Programs) -> None:
         self._progress("creating an LDAP directory")

@@ -131,48 +131,22 @@ class LocalKdc(Server):
         return self.config.data_dir / "made"
 
     def _write_configuration(self, port: int, programs: debian.Programs) -> None:
-        data, realm, life = self.config.data_dir, self.config.realm, self.config.ticket_life
-        plugins = programs.libraries / "krb5" / "plugins"
-        base = f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else ""
-        modules = f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n" if programs.is_unpacked else ""
+        data, plugins = self.config.data_dir, programs.libraries / "krb5" / "plugins"
+        values = {
+            "data": data,
+            "realm": self.config.realm,
+            "life": self.config.ticket_life,
+            "host": HOST,
+            "port": port,
+            "log": self.log_file,
+            "base": f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else "",
+            "modules": f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n"
+            if programs.is_unpacked
+            else "",
+        }
         # All processes are on this machine. So clients use only TCP, and need no DNS.
-        self.configuration.write_text(
-            f"""[libdefaults]
-  default_realm = {realm}
-  default_ccache_name = FILE:{data}/tickets
-  dns_lookup_kdc = false
-  dns_lookup_realm = false
-  dns_canonicalize_hostname = false
-  rdns = false
-  udp_preference_limit = 1
-  forwardable = true
-  ticket_lifetime = {life}{base}
-[realms]
-  {realm} = {{
-    kdc = {HOST}:{port}
-  }}
-[domain_realm]
-  localhost = {realm}
-"""
-        )
-        (data / "kdc.conf").write_text(
-            f"""[kdcdefaults]
-  kdc_listen = {HOST}:{port}
-  kdc_tcp_listen = {HOST}:{port}
-[realms]
-  {realm} = {{
-    database_name = {data}/principals
-    key_stash_file = {data}/stash
-    acl_file = {data}/acl
-    max_life = {life}
-    max_renewable_life = 7d
-    supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
-  }}
-{modules}[logging]
-  kdc = FILE:{self.log_file}
-  default = FILE:{self.log_file}
-"""
-        )
+        daemon.fill("krb5.conf", self.configuration, values)
+        daemon.fill("kdc.conf", data / "kdc.conf", values)
 
     def _make_realm(self) -> None:
         self._progress(f"creating the Kerberos realm {self.config.realm}")
