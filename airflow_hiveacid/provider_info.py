@@ -10,12 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.jobs.time_limits import (
-    CALL_TIMEOUT_S,
-    CONNECT_TIMEOUT_S,
-    LOCK_TIMEOUT_S,
-    START_TIMEOUT_S,
-)
+from airflow_hiveacid.jobs import time_limits
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _OPTIONAL_TEXT: Final = ["string", "null"]
@@ -239,17 +234,29 @@ def _bound_fields() -> dict[str, Any]:
         "connect_timeout_s": {
             "label": "Connect time-out (s)",
             "description": "Longest wait for one server to accept a connection",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CONNECT_TIMEOUT_S)},
+            "schema": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "default": int(time_limits.CONNECT_TIMEOUT_S),
+            },
         },
         "call_timeout_s": {
             "label": "Call time-out (s)",
             "description": "Longest time for one call, until its whole answer has arrived",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CALL_TIMEOUT_S)},
+            "schema": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "default": int(time_limits.CALL_TIMEOUT_S),
+            },
         },
         "lock_timeout_s": {
             "label": "Lock time-out (s)",
             "description": "Longest wait for a table's locks; with 0, a job does not wait",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(LOCK_TIMEOUT_S)},
+            "schema": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "default": int(time_limits.LOCK_TIMEOUT_S),
+            },
         },
     }
 
@@ -310,7 +317,7 @@ def _configuration() -> dict[str, Any]:
                     "version_added": "0.1.0",
                     "type": "float",
                     "example": "900",
-                    "default": f"{START_TIMEOUT_S:.0f}",
+                    "default": f"{time_limits.START_TIMEOUT_S:.0f}",
                 },
                 "check_before_submit": {
                     "description": (

@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import quote, unquote, urlsplit
+from typing import Any, Final, Self
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from airflow.sdk import Asset
 
 from airflow_hiveacid.format.table import TableRef
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
-
-    from airflow.sdk import Asset
 
 SCHEME: Final = "hiveacid"
 

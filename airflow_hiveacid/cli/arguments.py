@@ -13,11 +13,9 @@ Example:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 METASTORE_VARIABLE: Final = "HIVE_METASTORE_URIS"
 DEFAULT_METASTORE: Final = "thrift://localhost:9083"

@@ -10,8 +10,10 @@ Example:
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli.arguments import (
     DRY_RUN,
@@ -19,6 +21,7 @@ from airflow_hiveacid.cli.arguments import (
     OUTPUT,
     PARTITION,
     TABLE,
+    Argument,
     argument,
     at_least,
     by,
@@ -26,12 +29,6 @@ from airflow_hiveacid.cli.arguments import (
     read_by,
     version_arguments,
 )
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.cli.arguments import Argument
 
 SUMMARY: Final = "Inspect, explain, compact, clean and restore Hive ACID tables."
 

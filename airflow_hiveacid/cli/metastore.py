@@ -13,31 +13,20 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.cli.arguments import (
-    DEFAULT_METASTORE,
-    METASTORE_NAMES,
-    METASTORE_VARIABLE,
-    option_name,
-)
+from airflow_hiveacid.cli import arguments
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.hooks.connection import ConnectionFields, parse_settings
-
-if TYPE_CHECKING:
-    import argparse
-
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import metastore_client
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
     """Return a metastore client; it connects when its first method is called."""
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
-    return connect(endpoint_of(options))
+    return metastore_client.connect(endpoint_of(options))
 
 
 def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
@@ -55,11 +44,13 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
         ConfigurationError: options are invalid or mutually exclusive, or there is no such
             connection.
     """
-    values = {name: getattr(options, name) for name in METASTORE_NAMES}
+    values = {name: getattr(options, name) for name in arguments.METASTORE_NAMES}
     values = {name: value for name, value in values.items() if value is not None}
     if options.conn_id is not None:
         if values:
-            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(values))}")
+            raise ConfigurationError(
+                f"--conn-id cannot be used with {arguments.option_name(min(values))}"
+            )
         return _of_connection(options.conn_id)
     fields = ConnectionFields(
         conn_id="command line",
@@ -76,7 +67,7 @@ def metastore_text(given: str | None) -> str:
     Raises:
         ConfigurationError: the list of servers is empty.
     """
-    text = given or os.environ.get(METASTORE_VARIABLE) or DEFAULT_METASTORE
+    text = given or os.environ.get(arguments.METASTORE_VARIABLE) or arguments.DEFAULT_METASTORE
     if not text.replace(",", " ").split():
         raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")
     return text

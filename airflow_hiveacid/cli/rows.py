@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.cli.output import Record
+from airflow_hiveacid.cli.view import ShownRoot, TableView
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.table import TransactionalKind
@@ -24,12 +27,6 @@ from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.cli.output import Record
-    from airflow_hiveacid.cli.view import ShownRoot, TableView
 
 ROW_ID: Final = "row_id"
 """The field with a row's ID."""

@@ -13,19 +13,24 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     InvalidNameError,
     NotTransactionalError,
     PartitionNotFoundError,
 )
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
@@ -35,21 +40,18 @@ from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
     Storage,
+    TableInfo,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import snapshot_now
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.past import past_of
 
 PRESENT: Final = VersionSpec()
 """The version that a command reads by default."""
@@ -165,11 +167,6 @@ def read_transaction(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
 ) -> Iterator[MetastoreTransaction]:
     """Hold a read transaction on a table or one of its partitions during the `with` block."""
-    from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
-    from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
-    from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
-
     access = TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
@@ -187,9 +184,6 @@ def _as_of(
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
-    from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
-
     past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
     if table.is_partitioned:
         past.check_vanished(client.partition_names(table))

@@ -12,8 +12,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
@@ -23,9 +24,6 @@ from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _Version = Annotated[
     int | str | datetime | VersionSpec | None,

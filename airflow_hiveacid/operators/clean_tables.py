@@ -6,18 +6,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines
 from airflow_hiveacid.operators.worker_first import ManyTablesOperator
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 class HiveAcidCleanTablesOperator(ManyTablesOperator):

@@ -6,26 +6,23 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from airflow.sdk import Context
+
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
 from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
 
 
 class HiveAcidCompactTablesOperator(ManyTablesOperator):

@@ -6,18 +6,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import conversion_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 class HiveAcidConvertOperator(HiveAcidSparkOperator):

@@ -10,18 +10,16 @@ checkers read its signature as usual.
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import EarlyChecks
-
-if TYPE_CHECKING:
-    import enum
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 

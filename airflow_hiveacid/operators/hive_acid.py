@@ -8,19 +8,11 @@ mappings and lists, because Airflow renders the templates inside mappings and li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    ColumnMatch,
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
@@ -29,9 +21,6 @@ from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 def _check_truncated_early(early: EarlyChecks, value: object) -> None:
@@ -67,7 +56,7 @@ class HiveAcidMergeOperator(StatementOperator):
     """
 
     does = "Merges a source into {table} in one transaction."
-    statement_type = MergeSpec
+    statement_type = specs.MergeSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - a MERGE has this many parts
@@ -111,7 +100,7 @@ class HiveAcidInsertOperator(StatementOperator):
     """
 
     does = "Inserts rows into {table}, or overwrites its partitions, in one transaction."
-    statement_type = InsertSpec
+    statement_type = specs.InsertSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - an INSERT has this many parts
@@ -119,10 +108,10 @@ class HiveAcidInsertOperator(StatementOperator):
         *,
         table: kinds.Table,
         source: kinds.Source,
-        mode: Annotated[str, one_of(InsertMode)] = InsertMode.APPEND.value,
+        mode: Annotated[str, one_of(specs.InsertMode)] = specs.InsertMode.APPEND.value,
         columns: Annotated[Sequence[str], Argument(arguments.names)] = (),
         partition: kinds.PartitionValues = kinds.NO_VALUES,
-        match: Annotated[str, one_of(ColumnMatch)] = ColumnMatch.NAME.value,
+        match: Annotated[str, one_of(specs.ColumnMatch)] = specs.ColumnMatch.NAME.value,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -143,7 +132,7 @@ class HiveAcidUpdateOperator(StatementOperator):
     """
 
     does = "Updates rows of {table} in one transaction."
-    statement_type = UpdateSpec
+    statement_type = specs.UpdateSpec
 
     @declaration
     def __init__(
@@ -172,7 +161,7 @@ class HiveAcidDeleteOperator(StatementOperator):
     """
 
     does = "Deletes rows of {table} in one transaction."
-    statement_type = DeleteSpec
+    statement_type = specs.DeleteSpec
 
     @declaration
     def __init__(
@@ -201,7 +190,7 @@ class HiveAcidTruncateOperator(StatementOperator):
     """
 
     does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
-    statement_type = TruncateSpec
+    statement_type = specs.TruncateSpec
 
     @declaration
     def __init__(
@@ -234,7 +223,7 @@ class HiveAcidLoadOperator(StatementOperator):
     """
 
     does = "Copies files into {table}, without reading their rows, in one transaction."
-    statement_type = LoadSpec
+    statement_type = specs.LoadSpec
 
     @declaration
     def __init__(

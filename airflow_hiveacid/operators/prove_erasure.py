@@ -11,11 +11,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+from airflow.sdk import Context
 from airflow.sdk.bases.xcom import BaseXCom
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration
@@ -23,14 +27,6 @@ from airflow_hiveacid.operators.reporting.plan_text import erasure_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 class HiveAcidProveErasureOperator(HiveAcidSparkOperator):

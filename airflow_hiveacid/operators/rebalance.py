@@ -7,9 +7,10 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration
@@ -17,9 +18,6 @@ from airflow_hiveacid.operators.reporting.plan_text import rebalance_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.rebalancing import MOST_FILES
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 def _buckets(value: int | str, argument: str) -> int:

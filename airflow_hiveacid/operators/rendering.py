@@ -16,17 +16,13 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
-from jinja2 import TemplateNotFound, Undefined, pass_context
+from jinja2 import Environment, TemplateNotFound, Undefined, pass_context
 from jinja2.lexer import TOKEN_DATA
 
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from jinja2 import Environment
 
 _NEWLINE: Final = re.compile("\r\n|\r|\n")
 

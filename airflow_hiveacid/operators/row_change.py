@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.specs.statements import StatementSpec
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.statements.specs import (
@@ -16,11 +18,6 @@ from airflow_hiveacid.operators.statements.specs import (
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.arguments import null_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 
 class HiveAcidRowChangeOperator(HiveAcidSparkOperator):

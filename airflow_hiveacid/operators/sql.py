@@ -10,22 +10,29 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+from airflow.sdk import Context
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import TaskKilledError
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.statements.notes import Order, StatementNote
+from airflow_hiveacid.operators.submission.kill import Attempt
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import (
@@ -33,19 +40,7 @@ from airflow_hiveacid.plan.statements.parameters import (
     check_values_early,
     stand_ins,
 )
-from airflow_hiveacid.sql.script import read_script
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-    from airflow_hiveacid.operators.submission.kill import Attempt
-    from airflow_hiveacid.sql.script import Statement
+from airflow_hiveacid.sql.script import Statement, read_script
 
 
 class HiveAcidSqlOperator(HiveAcidRowChangeOperator):

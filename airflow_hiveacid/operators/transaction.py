@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
@@ -26,16 +27,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     StatementSpec,
     TransactionSpec,
 )
-from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators import hive_acid, kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidDeleteOperator,
-    HiveAcidInsertOperator,
-    HiveAcidLoadOperator,
-    HiveAcidMergeOperator,
-    HiveAcidTruncateOperator,
-    HiveAcidUpdateOperator,
-)
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator, StatementOperator
@@ -56,18 +49,15 @@ from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.parameters import Parameter
-
 _Part = StatementSpec | MultiInsertSpec
 
 _STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
-    "insert": HiveAcidInsertOperator,
-    "update": HiveAcidUpdateOperator,
-    "delete": HiveAcidDeleteOperator,
-    "truncate": HiveAcidTruncateOperator,
-    "load": HiveAcidLoadOperator,
-    "merge": HiveAcidMergeOperator,
+    "insert": hive_acid.HiveAcidInsertOperator,
+    "update": hive_acid.HiveAcidUpdateOperator,
+    "delete": hive_acid.HiveAcidDeleteOperator,
+    "truncate": hive_acid.HiveAcidTruncateOperator,
+    "load": hive_acid.HiveAcidLoadOperator,
+    "merge": hive_acid.HiveAcidMergeOperator,
 }
 
 

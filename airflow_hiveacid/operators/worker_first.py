@@ -9,42 +9,31 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-    PartitionsFailedError,
-    StorageError,
-    TaskKilledError,
-    UnsupportedTableError,
-)
+from airflow.sdk import Context
+
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
 # have other settings for the store.
 _LEFT_TO_DRIVER: Final = (
-    ConfigurationError,
-    PartitionsFailedError,
-    StorageError,
-    UnsupportedTableError,
+    errors.ConfigurationError,
+    errors.PartitionsFailedError,
+    errors.StorageError,
+    errors.UnsupportedTableError,
 )
 
 
@@ -114,7 +103,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
         if self._is_killed:
-            raise TaskKilledError
+            raise errors.TaskKilledError
 
     @property
     def _may_use_worker(self) -> bool:
@@ -129,7 +118,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         """Add to an error of the metastore how to let a Spark driver do the work."""
         try:
             yield
-        except (MetastoreUnavailableError, MetastoreLoginError) as error:
+        except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
             if self.on_worker is not None:
                 advice += " and remove the argument on_worker"

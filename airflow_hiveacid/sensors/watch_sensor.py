@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
+from typing import Annotated, Any, ClassVar, Final, NoReturn
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
 from airflow_hiveacid.airflow_names import (
     AirflowSensorTimeout,
@@ -34,14 +34,9 @@ from airflow_hiveacid.operators.reporting.task_view import (
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Outage
+from airflow_hiveacid.watch.conditions import Condition
+from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Observation, Outage
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.watch.conditions import Condition
-    from airflow_hiveacid.watch.polls import Observation
 
 OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.common.db.common import SessionDep  # noqa: TC002 - FastAPI reads it
+from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import (
     GetUserDep,
     requires_access_asset,
@@ -30,6 +31,7 @@ from airflow.models.xcom import XComModel
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy.orm import Session
 
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.operators.collect import (
@@ -38,11 +40,6 @@ from airflow_hiveacid.operators.collect import (
     owners_variable,
 )
 from airflow_hiveacid.operators.collecting.document import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sqlalchemy.orm import Session
 
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"

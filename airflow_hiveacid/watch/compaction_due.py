@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,10 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import MetastoreCallError
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
@@ -32,12 +36,6 @@ from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.watch.health import CompactionNeed
 
     Key = tuple[str, str, str, float]

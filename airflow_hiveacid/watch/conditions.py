@@ -15,21 +15,20 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_hiveacid.format.codec import Codec, stored_as
-from airflow_hiveacid.format.conflicts import LockType  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds  # noqa: TC001 - as above
-from airflow_hiveacid.plan.limits import HealthLimits  # noqa: TC001 - as above
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.watch.compactions import ended_compactions
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.watch.health import CompactionNeed
 
 _CODEC: Final = Codec()

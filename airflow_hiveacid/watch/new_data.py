@@ -11,31 +11,29 @@ from __future__ import annotations
 
 import logging
 from functools import partial as bind
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    LocationNotFoundError,
-    LockNotAcquiredError,
-    NotTransactionalError,
-)
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 # The longest wait for the read lock. If an overwrite holds its lock for longer, a later poll finds
 # the new data.
@@ -63,7 +61,7 @@ def new_data(
     """
     table = client.get_source(ref)
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=ref)
+        raise errors.NotTransactionalError(table=ref)
     version = since
     if checked is not None and checked.table_id == table.table_id:
         version = max(since, checked.version)
@@ -74,7 +72,7 @@ def new_data(
         return _observation(table, since, newest)
     try:
         return _listed(client, table, partition, since)
-    except LockNotAcquiredError as error:
+    except errors.LockNotAcquiredError as error:
         _log.info("%s cannot be polled now: %s", ref, error)
         return _observation(table, since, version)
 
@@ -121,7 +119,7 @@ def _has_news(
 ) -> bool:
     try:
         listing = list_table(root.location)
-    except LocationNotFoundError:
+    except errors.LocationNotFoundError:
         # The partition was not dropped, because a drop waits for our lock. So its directory has not
         # been created yet. A writer that creates the directory now commits after our snapshot.
         return False

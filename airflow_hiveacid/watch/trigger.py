@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
 from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 from airflow_hiveacid.watch.polls import Outage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
 
 # This limit keeps the interval from overflowing in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS: Final = 20

@@ -20,7 +20,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import kubernetes as kubernetes_client
 from airflow_hiveacid.operators.submission.clusters import log_tail
 from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
@@ -246,7 +245,7 @@ def test_a_slow_node_delays_a_failed_task_only_for_a_moment(
     failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert log_tail.LOG_S <= 5
-    monkeypatch.setattr(yarn_client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     with dripping() as address:
         page = f"{address}/node/containerlogs/container_1_1_1_1/etl"
         failed.app = {**FAILED, "amContainerLogs": page}
@@ -535,7 +534,7 @@ def test_if_a_pods_log_cannot_be_read_one_line_names_the_command(
 def test_a_slow_api_server_delays_a_failed_task_only_for_a_moment(
     pod: KubernetesServer, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     pod.logs = lambda *_: time.sleep(2) or "late"  # type: ignore[func-returns-value]
     assert "exit code 1" in _fails(deletion())
     (line,) = _commands(log)

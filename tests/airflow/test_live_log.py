@@ -418,8 +418,7 @@ def test_one_line_says_that_the_end_of_an_ended_drivers_log_cannot_be_read(drive
 def test_a_slow_server_delays_a_poll_only_for_a_moment(
     driver: _Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for client in (yarn_client, kubernetes_client):
-        monkeypatch.setattr(client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     with dripping() as address:
         if isinstance(driver, _OnYarn):
             page = f"{address}/node/containerlogs/container_1_1_1_1/etl"

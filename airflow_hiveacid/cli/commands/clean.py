@@ -6,24 +6,22 @@ need no Spark, because they only list directories, call the metastore, and write
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.operators.reporting.plan_text import size_text, unknown_text
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 
 def clean(options: argparse.Namespace) -> Iterator[str]:
     """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown."""
-    from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - pyarrow
-
     spec = CleanSpec.of_table(
         str(options.table),
         partition=None if options.partition is None else str(options.partition),
@@ -78,8 +76,6 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
 
 def own(options: argparse.Namespace) -> Iterator[str]:
     """Record that this metastore's table owns its directory; yield the earlier owner, if any."""
-    from airflow_hiveacid.maintenance.ownership import take_ownership  # noqa: PLC0415 - pyarrow
-
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         earlier_owner = take_ownership(client, table)

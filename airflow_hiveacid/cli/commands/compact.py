@@ -5,25 +5,22 @@
 
 from __future__ import annotations
 
+import argparse
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.operators.reporting.plan_text import size_text
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
 
 
 def plan(options: argparse.Namespace) -> Iterator[str]:
     """Yield the compactions that are due now, and start none of them."""
-    from airflow_hiveacid.maintenance.compaction_planner import plan_tables  # noqa: PLC0415 - pyarrow
-
     with cli_metastore.connected(options) as client:
         spec = _spec(options, plan_only=True)
         run = plan_tables(client, spec)

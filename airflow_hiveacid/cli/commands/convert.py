@@ -13,22 +13,20 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from collections.abc import Iterator
+from typing import Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
 from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.plan.conversion import ConversionOutcome
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 
 def convert(options: argparse.Namespace) -> Iterator[str]:
@@ -55,10 +53,6 @@ def outcome_text(table: str, outcome: ConversionOutcome) -> str:
 
 
 def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
-    from airflow_hiveacid.maintenance.conversion_survey import (  # noqa: PLC0415 - pyarrow
-        ConversionSurvey,
-    )
-
     return ConversionSurvey(client=client, ref=ref, to=to).plan()
 
 

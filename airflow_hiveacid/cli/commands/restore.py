@@ -6,34 +6,31 @@ writes rows with Spark, so it needs PySpark.
 
 from __future__ import annotations
 
+import argparse
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
+from airflow_hiveacid.cli.rows import rows_by_write
+from airflow_hiveacid.cli.view import TableView
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.cli.view import TableView
-    from airflow_hiveacid.format.state.versions import VersionSpec
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.versions.past import Past
-    from airflow_hiveacid.versions.restoring import Differing
+from airflow_hiveacid.versions.past import Past
+from airflow_hiveacid.versions.restoring import Differing, differing_roots
 
 
 def restore(options: argparse.Namespace) -> Iterator[str]:
@@ -79,8 +76,6 @@ def outcome_text(body: dict[str, Any], version: str) -> str:
 def _planned(
     client: MetastoreClient, ref: TableRef, version: VersionSpec
 ) -> list[RestoredPartition]:
-    from airflow_hiveacid.versions.restoring import differing_roots  # noqa: PLC0415 - needs pyarrow
-
     table = client.get_table(ref)
     check_insertable(table)
     with cli_view.read_transaction(client, table) as txn:
@@ -97,8 +92,6 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     A deleted row's ID is never written again. So if a row is visible now and its write ID was
     visible at the version, the row was visible at the version.
     """
-    from airflow_hiveacid.cli.rows import rows_by_write  # noqa: PLC0415 - needs pyarrow
-
     (root_view,) = [entry for entry in view.roots if entry.partition == root.info.name]
     rows_now, rows_then = (
         rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))

@@ -10,14 +10,16 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.cli.spark_wheel import NAME, PYSPARK, build_spark_wheel
@@ -26,10 +28,6 @@ from airflow_hiveacid.jobs.packager import scratch_errors
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.process_user import user_path
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""

@@ -16,18 +16,14 @@ Example:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from airflow_hiveacid.format.codec import JsonValue
 
 MOST_BYTES: Final = 64 * 1024
 """The maximum bytes of the document as JSON, because an XCom in the database should be small."""

@@ -14,19 +14,15 @@ Example:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlencode, urlsplit
 
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk.types import TaskInstanceKey
 
 from airflow_hiveacid.format.errors import InputError
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import BaseOperator, Context
-    from airflow.sdk.types import TaskInstanceKey
 
 _PAGE: Final = "plugin/hiveacid"
 

@@ -12,15 +12,11 @@ Example:
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.format.words import age_text, several
-from airflow_hiveacid.jobs.results import JobStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 
 _MOST_LINES: Final = 100
 _MOST_TABLES: Final = 50

@@ -7,17 +7,14 @@ Spark job.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.operators.statements.notes import Order, StatementNote
+from airflow_hiveacid.operators.statements.notes import Order, StatementNote
 
 
 def run_in_metastore(

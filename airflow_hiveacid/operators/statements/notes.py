@@ -16,21 +16,16 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors import (
-    ContractVersionError,
-    RerunRefusedError,
-    StatementChangedError,
-)
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.specs.job import Job, OnRerun
+from airflow_hiveacid.operators.submission.resumption import StateStore
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.metastore.definitions.work import Before
-    from airflow_hiveacid.operators.submission.resumption import StateStore
 
 _KEY: Final = "hiveacid_statement_{}"
 _BEGUN: Final = "begun"
@@ -83,7 +78,7 @@ class StatementNote:
         if noted.get("digest") != self._digest:
             if not isinstance(self.job, MetastoreStatement):
                 return None  # the job itself checks the table's ledger and raises the error
-            raise StatementChangedError(
+            raise errors.StatementChangedError(
                 table=result.table,
                 job_key=key,
                 txn_id=txn_id,
@@ -93,7 +88,9 @@ class StatementNote:
         if not is_retry and self.order.on_rerun is OnRerun.FAIL:
             if not isinstance(self.job, MetastoreStatement):
                 return None  # as above
-            raise RerunRefusedError(table=result.table, job_key=key, txn_id=txn_id, when=when)
+            raise errors.RerunRefusedError(
+                table=result.table, job_key=key, txn_id=txn_id, when=when
+            )
         log.info("statement %d was done at %s", self.number, when)
         if result.status is JobStatus.COMMITTED:
             return replace(result, status=JobStatus.ALREADY_DONE)
@@ -145,7 +142,7 @@ def _result(noted: dict[str, Any]) -> JobResult | None:
         return None
     try:
         return JobResult.parse(text)
-    except ContractVersionError as error:
+    except errors.ContractVersionError as error:
         # A different release of the provider wrote the note. Executing the statement again is safe,
         # because its execution begins with a check of the table.
         log.warning("a note of an earlier try cannot be read: %s", error)

@@ -6,11 +6,16 @@ the statement's spec. A missing argument gets the default of the spec.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.operators.declaration import Argument
+from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements.arguments import partition_values
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
@@ -18,14 +23,6 @@ from airflow_hiveacid.plan.statements.parameters import (
     texts_of,
     with_parameters,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
-    from airflow_hiveacid.operators.declaration import Argument
-    from airflow_hiveacid.plan.arguments import EarlyChecks
 
 PARAMETERS: Final = "parameters"
 

@@ -16,16 +16,14 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import quote, urlsplit
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _APPLICATION: Final = "application_url"
 _HISTORY: Final = "history_url"

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.format.known_secrets import keep_secret
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
     # Not secret: settings whose values are only paths and key names of Kubernetes secrets.

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 
 # A line with an exception, in Java or Python, or with an error of spark-submit or our driver.
 _REASON: Final = re.compile(

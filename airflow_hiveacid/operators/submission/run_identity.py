@@ -23,18 +23,15 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from airflow.sdk import Context
+
 from airflow_hiveacid.airflow_names import COUNTS_EVERY_CLEAR, conf
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.codec import JsonValue
 
 DELIVERED_KEY: Final = "hiveacid_delivered"
 """The state store's key for the last generation whose result has reached Airflow."""

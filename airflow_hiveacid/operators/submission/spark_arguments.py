@@ -11,13 +11,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from requests.auth import AuthBase
+from requests.auth import AuthBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

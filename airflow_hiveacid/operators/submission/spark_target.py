@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
 
 from airflow_hiveacid.airflow_names import AirflowNotFoundException
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -25,11 +26,6 @@ from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
 from airflow_hiveacid.operators.submission.driver_pages import PAGE_EXTRAS, DriverPages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow.sdk import Connection
 
 log = logging.getLogger(__name__)
 

@@ -8,18 +8,15 @@ our settings for the job and the cluster. This module starts nothing and needs n
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.submission.clusters import cluster_run, kubernetes_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _WAITS: Final = "spark.yarn.submit.waitAppCompletion"
 _LOGIN: Final = ("spark.kerberos.", "spark.yarn.keytab", "spark.yarn.principal")

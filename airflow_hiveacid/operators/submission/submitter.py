@@ -16,32 +16,30 @@ For these clusters, we replace the Spark provider's own code, for four reasons:
 from __future__ import annotations
 
 import logging
+import subprocess
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
+from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import AirflowException
-from airflow_hiveacid.format.errors import (
-    ApplicationForgottenError,
-    ClusterError,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-    ConfigurationError,
-    HiveAcidError,
-    StorageError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.java_program import find_java
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters import cluster_run
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
@@ -50,28 +48,10 @@ from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.result_file import ResultFile
-from airflow_hiveacid.operators.submission.resumption import Resumable
-
-if TYPE_CHECKING:
-    import subprocess
-    import threading
-    from collections.abc import Callable
-
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.errors import ApplicationNotStartedError
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
-        Application,
-        Bounds,
-        ClusterRun,
-    )
-    from airflow_hiveacid.operators.submission.resumption import StateStore
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-    from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.resumption import Resumable, StateStore
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import Submission
 
 SUCCEEDED: Final = "SUCCEEDED"
 """The status of a driver that has ended successfully."""
@@ -103,18 +83,18 @@ class Submitter:
         *,
         attempt: str,
         arguments: SparkArguments,
-        bounds: Bounds,
+        bounds: cluster_run.Bounds,
         store: StateStore | None,
         is_durable: bool,
         is_killed: Callable[[], bool],
         show: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
-        self._target, self._tag, self._is_killed = target, tag_of(attempt), is_killed
+        self._target, self._tag, self._is_killed = target, cluster_run.tag_of(attempt), is_killed
         self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
         self._spec: JobSpec | None = None
-        self._ended: Application | None = None
+        self._ended: cluster_run.Application | None = None
         self._has_java = True
         self._log = DriverLog()
         self.last_lines: list[str] = []
@@ -212,12 +192,12 @@ class Submitter:
             work()
         except (FileNotFoundError, PermissionError) as exc:
             requirement = "executable" if isinstance(exc, PermissionError) else "on PATH"
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"cannot run {exc.filename}: it is not {requirement}. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from None
-        except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
+        except (AirflowException, RuntimeError, errors.ClusterError, InterruptedError) as exc:
             return self._overdue or exc
         finally:
             # The Spark provider does not close the pipe from its `spark-submit` process.
@@ -302,7 +282,9 @@ class Submitter:
             self._after_submit()
         self._ended = application
         if application is None:
-            raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
+            raise errors.ApplicationForgottenError(
+                application=driver_id, cluster=cluster.manager.name
+            )
         if not application.has_succeeded:
             raise RuntimeError(
                 f"{application.id} ended as {application.state}, {application.final_status}:"
@@ -324,7 +306,7 @@ class Submitter:
         file = self._result_file(spec)
         try:
             result = file.read()
-        except HiveAcidError:
+        except errors.HiveAcidError:
             self._show_last_lines(failure, has_result=True)
             raise
         if result is not None and result.spark_app_id:
@@ -391,7 +373,7 @@ class Submitter:
         """Register an earlier try's application, so that killing this task also kills it."""
         notes = self.notes
         if self._cluster is not None and notes is not None and notes.attempt is not None:
-            self._cluster.answer_for(_noted_id(notes), tag_of(notes.attempt))
+            self._cluster.answer_for(_noted_id(notes), cluster_run.tag_of(notes.attempt))
 
     def end_left(self) -> None:
         """Kill the application that an earlier try has submitted, and delete its notes.
@@ -406,7 +388,7 @@ class Submitter:
 
     def _end_left(self, notes: Resumable) -> None:
         if self._cluster is not None and notes.attempt is not None:
-            self._cluster.end_earlier(_noted_id(notes), tag_of(notes.attempt))
+            self._cluster.end_earlier(_noted_id(notes), cluster_run.tag_of(notes.attempt))
         notes.forget()
 
     def _leave_another(self, notes: Resumable, spec: JobSpec) -> None:
@@ -429,7 +411,7 @@ class Submitter:
         attempt = notes.attempt_without(_ID_KEY)
         if self._cluster is None or attempt is None:
             return
-        if (application_id := self._cluster.submitted(tag_of(attempt))) is not None:
+        if (application_id := self._cluster.submitted(cluster_run.tag_of(attempt))) is not None:
             log.info("%s was submitted by a worker that has died", application_id)
             notes.store.set(_ID_KEY, application_id)
 
@@ -503,7 +485,7 @@ class Submitter:
         # In client mode on Kubernetes, `driver_id` is an executor's pod.
         self._show(driver_id if target.is_cluster else application_id, application, ui)
 
-    def _show_seen(self, found: Application) -> None:
+    def _show_seen(self, found: cluster_run.Application) -> None:
         self._show_driver(found.id, found.application_id, found.ui_url)
 
     def _look_at(self, driver_id: str) -> None:
@@ -517,7 +499,7 @@ class Submitter:
         try:
             if (application := self._asked_cluster.manager.report(driver_id)) is not None:
                 self._show_seen(application)
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
             log.warning("cannot link to the driver's pages: %s", error)
 
     def _show_last_lines(self, failure: Exception | None, *, has_result: bool) -> None:
@@ -540,7 +522,7 @@ class Submitter:
 
     def _show_log_command(self, failure: Exception | None) -> None:
         """Log how to read the log of an application about which YARN cannot be asked."""
-        if isinstance(failure, ApplicationForgottenError):
+        if isinstance(failure, errors.ApplicationForgottenError):
             log_command(yarn_log_command(failure.application), "YARN has forgotten the driver")
         elif self._cluster is None and (application_id := self._printed_id):
             log_command(
@@ -557,7 +539,7 @@ class Submitter:
             return
         try:
             self._cluster.forget_succeeded()
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
             log.warning("%s", error)
 
     @property
@@ -566,12 +548,12 @@ class Submitter:
         return None if self._hook is None else provider_names.yarn_application_id(self._hook)
 
     @property
-    def _overdue(self) -> ApplicationNotStartedError | None:
+    def _overdue(self) -> errors.ApplicationNotStartedError | None:
         """The error if the submission got no container in time and was killed, else None."""
         return None if self._cluster is None else self._cluster.overdue
 
     @property
-    def _asked_cluster(self) -> ClusterRun[Any]:
+    def _asked_cluster(self) -> cluster_run.ClusterRun[Any]:
         if self._cluster is None:
             raise RuntimeError(f"no cluster is queried for {self._target.master}")
         return self._cluster
@@ -606,5 +588,5 @@ def _with_lineage(submission: Submission, context: Context) -> SparkArguments:
 def _tidy(remove: Callable[[], None]) -> None:
     try:
         remove()
-    except StorageError as error:
+    except errors.StorageError as error:
         log.warning("the driver has ended, but its files cannot be removed: %s", error)

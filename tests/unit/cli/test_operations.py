@@ -53,7 +53,6 @@ from airflow_hiveacid.plan.compaction_policy import (
 )
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.versions import history
 from airflow_hiveacid.versions.history import VersionEntry
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -297,7 +296,7 @@ def test_a_number_that_the_pages_cannot_show_affects_only_its_table(
         inserted=inserted,
     )
     past = SimpleNamespace(versions=[version], tags=())
-    monkeypatch.setattr(history, "history_of", lambda *_, **__: past)
+    monkeypatch.setattr(surveys, "history_of", lambda *_, **__: past)
     (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
     assert one.row.state == state
     one.check()

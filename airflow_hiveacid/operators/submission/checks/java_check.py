@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.java_program import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # The class that Spark's own script starts; a wrapper script does not contain this name.
 _MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"

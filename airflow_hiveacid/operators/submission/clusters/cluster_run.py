@@ -17,19 +17,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from airflow_hiveacid.format.errors import ClusterKind, ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
-
-    from airflow_hiveacid.format.errors import ApplicationNotStartedError
-    from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
+from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0
@@ -108,7 +104,7 @@ class Cluster(Protocol[_App]):
         """The cluster's name for log messages."""
 
     @property
-    def kind(self) -> ClusterKind:
+    def kind(self) -> errors.ClusterKind:
         """The kind of cluster, for errors."""
 
     def report(self, application_id: str) -> _App | None:
@@ -146,7 +142,7 @@ class Cluster(Protocol[_App]):
     def log_command(self, application_id: str) -> str:
         """Return the shell command that shows the driver's whole log."""
 
-    def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
+    def not_started(self, found: _App | None, waited_s: float) -> errors.ApplicationNotStartedError:
         """Return the error to raise for an application that got no container."""
 
 
@@ -214,7 +210,7 @@ class ClusterRun(Generic[_App]):
         self._show_log = show_log
         self._known: str | None = None
         self._earlier: str | None = None
-        self.overdue: ApplicationNotStartedError | None = None
+        self.overdue: errors.ApplicationNotStartedError | None = None
         """The error if the submission got no container in time and was killed, else None."""
 
     def submitted(self, tag: str) -> str | None:
@@ -258,7 +254,7 @@ class ClusterRun(Generic[_App]):
         while (app := self.status(running_id)) is not None and not app.has_ended:
             waited_s = self._now() - began
             if waited_s > self._bounds.silence_s:
-                raise ClusterUnavailableError(
+                raise errors.ClusterUnavailableError(
                     kind=self.manager.kind,
                     asked=f"confirmation that {running_id} has ended,"
                     f" {waited_s:.0f} s after the kill,",
@@ -372,7 +368,7 @@ class ClusterRun(Generic[_App]):
         while not done.wait(next(pauses)):
             try:
                 applications = self.manager.find(self._tag)
-            except (ClusterUnavailableError, ClusterRefusedError) as error:
+            except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
                 # Never kill an application whose state is unknown, because it may have started.
                 log.warning("%s", error)
                 continue
@@ -406,9 +402,9 @@ class ClusterRun(Generic[_App]):
         while True:
             try:
                 return ask()
-            except (ClusterUnavailableError, ClusterRefusedError) as error:
+            except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
                 heard = self._now()
-                if isinstance(error, ClusterRefusedError):
+                if isinstance(error, errors.ClusterRefusedError):
                     refused_s += heard - (heard if last_refusal is None else last_refusal)
                     last_refusal = heard
                     waited_s, longest_s = refused_s, self._bounds.refusal_s

@@ -16,45 +16,21 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ClusterKind,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters.http import (
-    QUESTION_S,
-    certificates,
-    new_session,
-    parsing,
-    read_log,
-)
-from airflow_hiveacid.operators.submission.clusters.log_tail import (
-    LAST_LINES,
-    LOG_BYTES,
-    LOG_S,
-    READ_BYTES,
-    NewLines,
-    StampedPlace,
-    new_stamped,
-    whole_lines,
-)
+from airflow_hiveacid.operators.submission.clusters import http, log_tail
+from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 
 LABEL: Final = "hiveacid-attempt"
 """The pod label whose value is the tag of one attempt."""
@@ -171,7 +147,7 @@ class ApiServer:
     """
 
     name: ClassVar[str] = "Kubernetes"
-    kind: ClassVar[ClusterKind] = ClusterKind.KUBERNETES
+    kind: ClassVar[errors.ClusterKind] = errors.ClusterKind.KUBERNETES
 
     address: str
     namespace: str
@@ -191,12 +167,12 @@ class ApiServer:
             return None
         pod = _read(answer, question)
         if pod.is_lost(datetime.now(UTC)):
-            raise ClusterUnavailableError(
+            raise errors.ClusterUnavailableError(
                 kind=self.kind, asked=question, reason="its node does not answer"
             )
         return pod
 
-    def find(self, tag: str, timeout: tuple[float, float] = QUESTION_S) -> tuple[Pod, ...]:
+    def find(self, tag: str, timeout: tuple[float, float] = http.QUESTION_S) -> tuple[Pod, ...]:
         """Return the unfinished pods with this tag, running pods last.
 
         Raises:
@@ -208,13 +184,13 @@ class ApiServer:
         terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
         answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
-        with parsing(self.kind, question, "its answer is not a list of pods"):
+        with http.parsing(self.kind, question, "its answer is not a list of pods"):
             pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
         ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
-    def end(self, pod_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
+    def end(self, pod_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
         """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
         question = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
@@ -240,26 +216,30 @@ class ApiServer:
         """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
-    def new_lines(self, found: Pod, place: StampedPlace | None) -> NewLines:
+    def new_lines(self, found: Pod, place: log_tail.StampedPlace | None) -> log_tail.NewLines:
         """Return the driver's lines since an earlier call that returned `place`."""
         since = {} if place is None else {"sinceTime": place.since.isoformat()}
-        answer = self._log_of(found.id, READ_BYTES, timestamps="true", **since)
-        return new_stamped(answer, place, has_ended=found.has_ended)
+        answer = self._log_of(found.id, log_tail.READ_BYTES, timestamps="true", **since)
+        return log_tail.new_stamped(answer, place, has_ended=found.has_ended)
 
     def last_words(self, found: Pod, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the last lines of a driver's log, under an empty name."""
         if is_copied:
             return {}  # a pod has only one log
-        return {"": whole_lines(self._log_of(found.id, LOG_BYTES, tailLines=str(LAST_LINES)))}
+        return {
+            "": log_tail.whole_lines(
+                self._log_of(found.id, log_tail.LOG_BYTES, tailLines=str(log_tail.LAST_LINES))
+            )
+        }
 
     def log_command(self, pod_id: str) -> str:
         """Return the command that shows a driver's whole log."""
         namespace, _, name = pod_id.partition(":")
         return f"kubectl logs --namespace {namespace} {name} --container {_CONTAINER}"
 
-    def not_started(self, found: Pod | None, waited_s: float) -> ApplicationNotStartedError:
+    def not_started(self, found: Pod | None, waited_s: float) -> errors.ApplicationNotStartedError:
         """Return the error to raise for a pod that did not start in time."""
-        return ApplicationNotStartedError(
+        return errors.ApplicationNotStartedError(
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
             waited_s=waited_s,
@@ -274,15 +254,15 @@ class ApiServer:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
         """Return an object as JSON, or None if the API server reports the object as missing."""
         try:
-            with new_session() as session:
+            with http.new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
         except OSError as error:  # all errors of requests and of unreadable files are OSErrors
-            raise ClusterUnavailableError(
+            raise errors.ClusterUnavailableError(
                 kind=self.kind, asked=asked, reason=_plain(error)
             ) from None
         said = _json(answer)
@@ -294,7 +274,7 @@ class ApiServer:
             is_refused = answer.status_code in REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
-            failure = ClusterRefusedError if is_refused else ClusterUnavailableError
+            failure = errors.ClusterRefusedError if is_refused else errors.ClusterUnavailableError
             raise failure(
                 kind=self.kind, asked=asked, reason=f"HTTP {answer.status_code} {words!r}"
             )
@@ -302,13 +282,13 @@ class ApiServer:
 
     def _log_of(self, pod_id: str, size: int, **terms: str) -> bytes:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
-        path, timeout = f"{_path(pod_id)}/log", (LOG_S, LOG_S)
+        path, timeout = f"{_path(pod_id)}/log", (log_tail.LOG_S, log_tail.LOG_S)
         # The login's command has a longer time limit than this call.
-        return read_log(
+        return http.read_log(
             lambda session: self._send(
                 session, "GET", path, timeout=timeout, params=params, stream=True
             ),
-            timeout_s=LOG_S,
+            timeout_s=log_tail.LOG_S,
             name="hiveacid-kubernetes",
         )
 
@@ -318,7 +298,7 @@ class ApiServer:
         verb: str,
         path: str,
         *,
-        timeout: tuple[float, float] = QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
@@ -330,7 +310,7 @@ class ApiServer:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             auth=self.login.user if token is None else None,
             cert=self.login.certificate,
-            verify=certificates() if self.login.authority is True else self.login.authority,
+            verify=http.certificates() if self.login.authority is True else self.login.authority,
             proxies=get_environ_proxies(url),
             timeout=timeout,
             allow_redirects=False,  # only the master's own address may receive the token
@@ -359,7 +339,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 
 
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
-    with parsing(ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
+    with http.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
         return Pod.read(answer)
 
 

@@ -22,19 +22,17 @@ import base64
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.metastore.process_user import user_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -8,13 +8,11 @@ Example:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, LABEL
 from airflow_hiveacid.operators.submission.result_file import ResultFile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SETTINGS: Final = "spark.kubernetes."
 NAMESPACE: Final = f"{_SETTINGS}namespace"
