@@ -13,14 +13,14 @@ from airflow_hiveacid.lazy_names import lazy_names
 
 _HOMES = {
     "airflow_hiveacid.operators.change_feed": ("HiveAcidChangeFeedOperator",),
-    "airflow_hiveacid.operators.clean_tables": ("HiveAcidCleanTablesOperator",),
     "airflow_hiveacid.operators.collect": ("HiveAcidCollectOperator",),
     "airflow_hiveacid.operators.compact_tables": ("HiveAcidCompactTablesOperator",),
-    "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
     "airflow_hiveacid.operators.create_table": ("HiveAcidCreateTableOperator",),
     "airflow_hiveacid.operators.hive_acid": (
         "HiveAcidCleanOperator",
+        "HiveAcidCleanTablesOperator",
         "HiveAcidCompactOperator",
+        "HiveAcidConvertOperator",
         "HiveAcidDeleteOperator",
         "HiveAcidInsertOperator",
         "HiveAcidLoadOperator",

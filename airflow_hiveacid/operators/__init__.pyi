@@ -1,12 +1,12 @@
 # Made by `python -m tools.face_stubs`.
 from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator as HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator as HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.collect import HiveAcidCollectOperator as HiveAcidCollectOperator
 from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator as HiveAcidCompactTablesOperator
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator as HiveAcidConvertOperator
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator as HiveAcidCreateTableOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator as HiveAcidCleanOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidCleanTablesOperator as HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator as HiveAcidCompactOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidConvertOperator as HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator as HiveAcidDeleteOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator as HiveAcidInsertOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidLoadOperator as HiveAcidLoadOperator

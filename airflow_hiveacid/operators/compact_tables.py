@@ -20,7 +20,6 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.reporting.plan_text import table_lines
 from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 
@@ -118,10 +117,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
 
         return nothing_in_window(job, self.build_job())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was due, and the totals."""
-        return table_lines(result.details)
 
 
 def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:

@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    ConversionTarget,
+    ConvertSpec,
+)
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
-from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.row_change import StatementOperator
-from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.worker_first import ManyTablesOperator, WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
@@ -56,7 +61,7 @@ class HiveAcidMergeOperator(StatementOperator):
     """
 
     does = "Merges a source into {table} in one transaction."
-    statement_type = specs.MergeSpec
+    spec_type = specs.MergeSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - a MERGE has this many parts
@@ -100,7 +105,7 @@ class HiveAcidInsertOperator(StatementOperator):
     """
 
     does = "Inserts rows into {table}, or overwrites its partitions, in one transaction."
-    statement_type = specs.InsertSpec
+    spec_type = specs.InsertSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - an INSERT has this many parts
@@ -132,7 +137,7 @@ class HiveAcidUpdateOperator(StatementOperator):
     """
 
     does = "Updates rows of {table} in one transaction."
-    statement_type = specs.UpdateSpec
+    spec_type = specs.UpdateSpec
 
     @declaration
     def __init__(
@@ -161,7 +166,7 @@ class HiveAcidDeleteOperator(StatementOperator):
     """
 
     does = "Deletes rows of {table} in one transaction."
-    statement_type = specs.DeleteSpec
+    spec_type = specs.DeleteSpec
 
     @declaration
     def __init__(
@@ -190,7 +195,7 @@ class HiveAcidTruncateOperator(StatementOperator):
     """
 
     does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
-    statement_type = specs.TruncateSpec
+    spec_type = specs.TruncateSpec
 
     @declaration
     def __init__(
@@ -223,7 +228,7 @@ class HiveAcidLoadOperator(StatementOperator):
     """
 
     does = "Copies files into {table}, without reading their rows, in one transaction."
-    statement_type = specs.LoadSpec
+    spec_type = specs.LoadSpec
 
     @declaration
     def __init__(
@@ -276,6 +281,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         "the status, and for each partition the kind of compaction, its directories and the reason"
     )
     shows_statement = True
+    spec_type = CompactSpec.of_table
 
     @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -292,14 +298,6 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.take_arguments(locals())
-
-    def build_job(self) -> CompactSpec:
-        """Return the spec of the compaction that the rendered arguments describe."""
-        return CompactSpec.of_table(**self.job_arguments())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that the job compacted or would compact."""
-        return compaction_lines(result.details)
 
 
 class HiveAcidCleanOperator(WorkerFirstOperator):
@@ -327,6 +325,7 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
     returns = (
         "the status, and for each partition the directories that were removed or kept, and why"
     )
+    spec_type = CleanSpec.of_table
 
     @declaration
     def __init__(  # noqa: PLR0913 - the operator's interface
@@ -343,10 +342,78 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         super().__init__(**kwargs)
         self.take_arguments(locals())
 
-    def build_job(self) -> CleanSpec:
-        """Return the clean job's spec from the rendered arguments."""
-        return CleanSpec.of_table(**self.job_arguments())
 
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each directory that the job has removed or would remove."""
-        return cleaning_lines(result.details)
+class HiveAcidCleanTablesOperator(ManyTablesOperator):
+    """Clean all transactional tables with matching names, with one task.
+
+    Partitions of all tables are cleaned side by side, each as by `HiveAcidCleanOperator`. If a
+    table or partition fails, the others are cleaned nevertheless. Then the task fails, and a retry
+    cleans only what is left. Tables that this provider cannot clean are skipped, and the log gives
+    the reason. If a table is named without a wildcard, it must exist and be supported. The worker
+    cleans the tables without Spark; see `on_worker`.
+
+    Args:
+        tables: names or patterns, such as `sales.*` or `demo.orders`.
+        retention_s: how many seconds a directory is kept after a newer directory has replaced it.
+        orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
+        remove_unknown_after: remove unknown files that have not changed for this time, such as `30
+            days`; at least `1 day`. A cleaning must have found them a day before. By default,
+            unknown files and directories are only listed.
+        plan_only: report what would be removed, and remove nothing.
+        on_worker: as for `HiveAcidCleanOperator`.
+    """
+
+    does = "Removes directories that no reader needs, of all transactional tables with these names."
+    returns = (
+        "the status, the number of tables and partitions, and for each table with something to"
+        " remove or keep the numbers of its directories, and why they are kept"
+    )
+
+    spec_type = CleanSpec
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        tables: kinds.Tables,
+        retention_s: kinds.Seconds = 0.0,
+        orphan_age_s: kinds.Seconds = 86400.0,
+        remove_unknown_after: kinds.UnknownAge = None,
+        plan_only: kinds.Switch = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+
+
+class HiveAcidConvertOperator(HiveAcidSparkOperator):
+    """Convert a flat table to a transactional table, or the reverse, without changing its rows.
+
+    During the conversion, the table is locked exclusively. The rows are counted and hashed before
+    and after the conversion. If the counts or the hashes differ, the task changes nothing. A table
+    that is already of the requested kind is not changed. A full-ACID table is replaced with a flat
+    copy, and the original is renamed to `<name>__acid`. A later conversion to `full_acid` renames
+    the original table back to `<name>` if both tables have equal rows.
+
+    Args:
+        table: `db.table`.
+        to: `full_acid` (from a flat ORC table), `insert_only` (from a flat table) or `flat`.
+        plan_only: report the steps, or why the conversion is impossible, and change nothing.
+    """
+
+    does = "Converts {table} between flat and transactional, without changing its rows."
+    returns = "the status and the steps of the conversion"
+    shows_statement = True
+    spec_type = ConvertSpec
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        table: kinds.Table,
+        to: Annotated[str, one_of(ConversionTarget)],
+        plan_only: kinds.Switch = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())

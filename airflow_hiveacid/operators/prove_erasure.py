@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from airflow.sdk import Context
@@ -19,7 +19,6 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration
@@ -80,10 +79,6 @@ class HiveAcidProveErasureOperator(HiveAcidSparkOperator):
     def build_job(self) -> ProveErasureSpec:
         """Return the spec of the proof that the rendered arguments describe."""
         return job_with(ProveErasureSpec(**self.job_arguments()), self.parameters)
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return the numbers of files, and one line for each file that still stores such rows."""
-        return erasure_lines(result.details)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
         """Run the job; push its result to XCom even if the erasure is not proved.

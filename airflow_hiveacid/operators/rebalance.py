@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration
-from airflow_hiveacid.operators.reporting.plan_text import rebalance_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.rebalancing import MOST_FILES
@@ -64,6 +62,7 @@ class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
     does = "Spreads the rows of {table} evenly over files; its rows do not change."
     returns = "the status, the write ID, and the numbers of files and rows of each partition"
     shows_statement = True
+    spec_type = RebalanceSpec
 
     @declaration
     def __init__(
@@ -78,11 +77,3 @@ class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.take_arguments(locals())
-
-    def build_job(self) -> RebalanceSpec:
-        """Return the spec of the rebalance that the rendered arguments describe."""
-        return RebalanceSpec(**self.job_arguments())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that the job has rewritten or left."""
-        return rebalance_lines(result.details)

@@ -6,16 +6,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
-from airflow_hiveacid.operators.reporting.plan_text import restore_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
@@ -82,7 +79,3 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
         """Return the spec of the restore that the rendered arguments describe."""
         version = VersionSpec.of(*map(self.value_of, _WHICH))
         return RestoreSpec(**self.job_arguments(), version=version.text())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that the job has changed or would change."""
-        return restore_lines(result.details)

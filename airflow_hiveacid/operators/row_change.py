@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial as bind
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, Final
 
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import StatementSpec
-from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.statements.specs import (
-    PARAMETERS,
-    Form,
-    check_parameters_early,
-    read_statement,
-)
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.statements.arguments import null_columns
+from airflow_hiveacid.plan.arguments import EarlyChecks
+from airflow_hiveacid.plan.statements.arguments import null_columns, partition_values
+from airflow_hiveacid.plan.statements.parameters import (
+    check_all_used,
+    check_early,
+    texts_of,
+    with_parameters,
+)
+
+PARAMETERS: Final = "parameters"
 
 
 class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
@@ -52,18 +57,67 @@ class StatementOperator(HiveAcidRowChangeOperator):
     """Run one statement; a task with several statements takes a mapping of the same arguments."""
 
     shows_statement = True
-    statement_type: ClassVar[type[StatementSpec]]
-    """The type of the statement's spec."""
 
     @classmethod
-    def form(cls) -> Form:
-        """Return the statement's arguments and the type of its spec."""
-        own = {
+    def statement_arguments(cls) -> dict[str, Argument]:
+        """Return the arguments of the statement by name, without those of the task."""
+        return {
             name: argument
             for name, argument in cls.argument_table.items()
             if argument.in_job or name == PARAMETERS
         }
-        return Form(spec=cls.statement_type, arguments=own)
+
+    @classmethod
+    def check_names(cls, given: Collection[str], where: str) -> None:
+        """Check that a statement has all required arguments of its kind, and no unknown ones.
+
+        Raises:
+            ConfigurationError: an argument is unknown or missing.
+        """
+        own = cls.statement_arguments()
+        for name in given:
+            if name not in own:
+                raise ConfigurationError(
+                    f"{where} has no argument {name!r}; allowed are {', '.join(own)}"
+                )
+        for name in sorted(own):
+            if own[name].is_required and name not in given:
+                raise ConfigurationError(f"{where} lacks {name!r}")
+
+    @classmethod
+    def read_statement(
+        cls,
+        given: Mapping[str, Any],
+        *,
+        where: str = "",
+        nulls: Collection[str] = (),
+        others: Mapping[str, Parameter] = {},
+    ) -> tuple[StatementSpec, frozenset[str]]:
+        """Return the spec of one statement of a task, and the names of the parameters in its SQL.
+
+        A missing argument gets the default of the spec.
+
+        Args:
+            given: the statement's rendered arguments.
+            where: as in `check_parameters_early`.
+            nulls: the partition columns whose value in the DAG is a literal None.
+            others: the parameters of the whole task.
+        """
+        cls.check_names(given, where)
+        values = {}
+        for name, value in given.items():
+            argument = cls.argument_table[name]
+            read = argument.read
+            if read is partition_values:
+                read = bind(partition_values, nulls=nulls)
+            values[argument.field or name] = read(value, f"{where}[{name!r}]" if where else name)
+        own, place = values.pop(PARAMETERS, {}), _place_of_parameters(where)
+        for name in own:
+            if name in others:
+                raise ConfigurationError(f"{place}[{name!r}] is also a parameter of the whole task")
+        spec, names = with_parameters(cls.spec_type(**values), {**others, **own}, place)
+        check_all_used(own, names, place)
+        return spec, names
 
     def take_statement(self, given: Mapping[str, Any]) -> None:
         """Take the arguments of the statement as by `take_arguments`; check its parameters."""
@@ -73,8 +127,26 @@ class StatementOperator(HiveAcidRowChangeOperator):
 
     def build_job(self) -> StatementSpec:
         """Return the spec of the statement that the rendered arguments describe."""
-        form = self.form()
-        values = {name: getattr(self, name) for name in form.arguments}
+        values = {name: getattr(self, name) for name in self.statement_arguments()}
         nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
-        spec, _ = read_statement(form, values, nulls=nulls)
-        return spec
+        return self.read_statement(values, nulls=nulls)[0]
+
+
+def check_parameters_early(
+    early: EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
+) -> None:
+    """Check the parameters of a statement, except those that contain a template.
+
+    Args:
+        early: the checks of the task.
+        values: the statement's arguments.
+        where: the name of the mapping that contains these arguments, for error messages; empty if
+            no mapping contains them.
+        others: the parameters of the whole task.
+    """
+    place = _place_of_parameters(where)
+    check_early(early, values.get(PARAMETERS, {}), texts_of(values), place, others=others)
+
+
+def _place_of_parameters(where: str) -> str:
+    return f"{where}[{PARAMETERS!r}]" if where else PARAMETERS

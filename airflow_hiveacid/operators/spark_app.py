@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -42,7 +42,7 @@ from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting import links
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms, describe_outlets
-from airflow_hiveacid.operators.reporting.plan_text import result_lines
+from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_lines
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -126,6 +126,8 @@ class HiveAcidSparkOperator(
         links.SparkUiLink(),
     )
 
+    spec_type: ClassVar[Callable[..., Any]]
+    """The type of the job's spec, or a method that makes the spec."""
     keeps_whole_result: ClassVar[bool] = False
     """True if the result directory, if any, always gets the whole result."""
 
@@ -193,7 +195,7 @@ class HiveAcidSparkOperator(
 
     def build_job(self) -> Job:
         """Return the spec of the operator's only job, from the rendered arguments."""
-        raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
+        return type(self).spec_type(**self.job_arguments())
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
         """Return the jobs that the rendered arguments describe, in order.
@@ -307,10 +309,6 @@ class HiveAcidSparkOperator(
         """Return the longest wait for locks, in seconds."""
         timeout_s: float | None = self.value_of("lock_timeout_s")
         return settings.lock_timeout_s if timeout_s is None else timeout_s
-
-    def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
-        """Return the log lines that precede the table of a result."""
-        return ()
 
     @property
     def under_way(self) -> Attempt | None:
@@ -432,7 +430,7 @@ class HiveAcidSparkOperator(
 
     def _report(self, result: JobResult) -> None:
         took_s = time.time() - self._progress.began_s
-        for line in (*self.describe(result), *result_lines(result, took_s)):
+        for line in (*detail_lines(result.details), *result_lines(result, took_s)):
             self.log.info("%s", printable(line))
         count_job(result, took_s)
 

@@ -31,12 +31,10 @@ from airflow_hiveacid.operators import hive_acid, kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator, StatementOperator
-from airflow_hiveacid.operators.statements.specs import (
-    Form,
-    check_names,
+from airflow_hiveacid.operators.row_change import (
+    HiveAcidRowChangeOperator,
+    StatementOperator,
     check_parameters_early,
-    read_statement,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
@@ -125,8 +123,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             else:
                 kind, values = _only_key(entry, f"statements[{position}]")
                 nulls = self._nulls_at(position)
-                spec, _ = read_statement(
-                    _form_of(kind), values, nulls=nulls, others=self.value_of("parameters")
+                spec, _ = _operator_of(kind).read_statement(
+                    values, nulls=nulls, others=self.value_of("parameters")
                 )
                 texts.append(statement_text(spec))
         return ";\n".join(texts) + ";"
@@ -152,8 +150,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 kind, values = _only_key(entry, where)
                 nulls = self._nulls_at(position)
                 where = f"{where}[{kind!r}]"
-                spec, own_names = read_statement(
-                    _form_of(kind), values, where=where, nulls=nulls, others=parameters
+                spec, own_names = _operator_of(kind).read_statement(
+                    values, where=where, nulls=nulls, others=parameters
                 )
                 specs.append(spec)
             names |= own_names
@@ -236,22 +234,22 @@ def _check_values(
 ) -> None:
     if not isinstance(values, Mapping):
         return  # the mapping is the result of a different task, so it is unknown here
-    form = _form_of(kind)
+    own = _operator_of(kind).statement_arguments()
     for name, value in values.items():
         # Parameters are checked together with the SQL text that uses them.
-        if (argument := form.arguments.get(name)) is not None:
+        if (argument := own.get(name)) is not None:
             argument.check_early(early, f"{where}[{name!r}]", value)
 
 
-def _form_of(kind: str) -> Form:
+def _operator_of(kind: str) -> type[StatementOperator]:
     if kind not in _STATEMENTS:
         raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_STATEMENTS)}")
-    return _STATEMENTS[kind].form()
+    return _STATEMENTS[kind]
 
 
 def _check_shape(entry: object, where: str) -> None:
     kind, values = _only_key(entry, where)
-    check_names(_form_of(kind), values, f"{where}[{kind!r}]")
+    _operator_of(kind).check_names(values, f"{where}[{kind!r}]")
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
@@ -262,7 +260,7 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
         )
     ((kind, values),) = entry.items()
     try:
-        _form_of(kind)
+        _operator_of(kind)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from error
     if not isinstance(values, Mapping):

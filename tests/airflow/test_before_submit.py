@@ -28,10 +28,10 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchOb
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
+    HiveAcidConvertOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidLoadOperator,

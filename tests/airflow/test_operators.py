@@ -39,12 +39,12 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
+    HiveAcidCleanTablesOperator,
     HiveAcidCompactOperator,
+    HiveAcidConvertOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidLoadOperator,

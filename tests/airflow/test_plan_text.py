@@ -8,9 +8,9 @@ import pytest
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
-from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
-from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidCompactOperator,
+)
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
     came_of,
@@ -18,13 +18,13 @@ from airflow_hiveacid.operators.reporting.plan_text import (
     cleaning_lines,
     compaction_lines,
     conversion_lines,
+    detail_lines,
     rebalance_lines,
     restore_lines,
     result_lines,
     table_lines,
 )
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
-from airflow_hiveacid.operators.statements.metastore_run import what_came_of
+from airflow_hiveacid.operators.sql import what_came_of
 from tests.support.airflow_support import run_task
 
 PLANNED: dict[str, Any] = {
@@ -129,8 +129,7 @@ def test_a_run_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
         "skipped table  why",
         "s.c            it is sorted",
     )
-    operator = HiveAcidCompactTablesOperator(task_id="compact", tables="s.*")
-    assert operator.describe(_result("compact_tables", details)) == table_lines(details)
+    assert detail_lines(details) == table_lines(details)
 
 
 def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
@@ -162,8 +161,7 @@ def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None
         "skipped table  why",
         "s.c            it is sorted",
     )
-    operator = HiveAcidCleanTablesOperator(task_id="clean", tables="s.*")
-    assert operator.describe(_result("clean_tables", details)) == cleaned_table_lines(details)
+    assert detail_lines(details) == cleaned_table_lines(details)
 
 
 def test_a_cleaning_of_3000_tables_shows_the_50_largest_and_the_totals_of_all() -> None:
@@ -208,13 +206,10 @@ def test_sizes_are_shown_with_binary_units(size: int, text: str) -> None:
     assert compaction_lines(details)[1].split() == ["p", "k", *text.split()]
 
 
-def test_operators_show_their_own_plans() -> None:
-    compact = HiveAcidCompactOperator(task_id="compact", table="db.t", plan_only=True)
-    clean = HiveAcidCleanOperator(task_id="clean", table="db.t", plan_only=True)
-    assert compact.describe(_result("compact", PLANNED)) == compaction_lines(PLANNED)
-    assert clean.describe(_result("clean", CLEANED)) == cleaning_lines(CLEANED)
-    restore = HiveAcidRestoreOperator(task_id="restore", table="db.t", version=1, plan_only=True)
-    assert restore.describe(_result("restore", RESTORED)) == restore_lines(RESTORED)
+def test_the_details_of_a_job_choose_its_lines() -> None:
+    assert detail_lines(PLANNED) == compaction_lines(PLANNED)
+    assert detail_lines(CLEANED) == cleaning_lines(CLEANED)
+    assert detail_lines(RESTORED) == restore_lines(RESTORED)
 
 
 @pytest.mark.usefixtures("connections", "spark")

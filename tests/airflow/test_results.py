@@ -20,9 +20,8 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, State
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore
-from airflow_hiveacid.operators.statements.notes import StatementNote
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator, run_in_metastore
+from airflow_hiveacid.operators.statement_notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor, HiveAcidNewVersionSensor

@@ -24,6 +24,22 @@ _MOST_REASONS: Final = 3
 _KIBI: Final = 1024.0
 
 
+def detail_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """Return the lines about what a job planned or did, by the lists in its details."""
+    has_many = "tables" in details
+    kinds = {
+        "compactions": table_lines if has_many else compaction_lines,
+        "cleanings": cleaned_table_lines if has_many else cleaning_lines,
+        "restore": restore_lines,
+        "rebalance": rebalance_lines,
+        "conversion": conversion_lines,
+        "erasure": erasure_lines,
+    }
+    return tuple(
+        line for name, lines in kinds.items() if name in details for line in lines(details)
+    )
+
+
 def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each partition in `details` that was or would be compacted."""
     return tuple(_compactions(details.get("compactions") or (), ()))

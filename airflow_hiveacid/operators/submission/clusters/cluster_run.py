@@ -41,52 +41,28 @@ _Answer = TypeVar("_Answer")
 log = logging.getLogger(__name__)
 
 
-class Application(Protocol):
-    """The state of a YARN application or a Kubernetes pod."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """The state of a YARN application or a Kubernetes pod.
 
-    @property
-    def id(self) -> str:
-        """The application's ID in the cluster."""
+    `state`, `final_status` and `diagnostics`, which explains the state, are the cluster's words;
+    `display_name` is for log messages. An application that `is_waiting` has no container yet. One
+    that `is_ending` is being killed but still runs. If it `has_ended`, its driver has finished.
+    `application_id` is Spark's ID, and `ui_url` leads to Spark's UI or history. Both are empty if
+    the cluster reports none.
+    """
 
-    @property
-    def state(self) -> str:
-        """The application's state, in the cluster's own words."""
-
-    @property
-    def display_name(self) -> str:
-        """The name and location for log messages."""
-
-    @property
-    def final_status(self) -> str:
-        """The application's final status, in the cluster's own words."""
-
-    @property
-    def diagnostics(self) -> str:
-        """The reason that the cluster gives for the application's state; may be empty."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the application has no container yet."""
-
-    @property
-    def is_ending(self) -> bool:
-        """True if the application is being killed but still runs."""
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the application's driver has finished."""
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the application ended successfully."""
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application; empty if the cluster reports none."""
-
-    @property
-    def ui_url(self) -> str:
-        """The URL of Spark's UI or history; empty if the cluster reports none."""
+    id: str
+    state: str
+    display_name: str
+    final_status: str = ""
+    diagnostics: str = ""
+    is_waiting: bool
+    is_ending: bool = False
+    has_ended: bool
+    has_succeeded: bool
+    application_id: str = ""
+    ui_url: str = ""
 
 
 _App = TypeVar("_App", bound=Application)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Final, Self
@@ -29,6 +29,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters import http, log_tail
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
 
@@ -47,20 +48,17 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """A pod's state; `diagnostics` explains why the pod waits or has ended.
+class Pod(Application):
+    """A pod's state; `id` has the Spark provider's format of a driver ID.
 
-    For a deleted pod, `gone_by` is the time when the grace period ends.
+    Kubernetes does not make Spark's UI reachable from outside, so `ui_url` is empty. For a deleted
+    pod, `gone_by` is the time when the grace period ends.
     """
 
-    namespace: str
     name: str
-    state: str
-    uid: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    diagnostics: str = ""
-    exit_code: int | None = None
-    gone_by: datetime | None = None
+    uid: str
+    labels: Mapping[str, str]
+    gone_by: datetime | None
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
@@ -72,52 +70,29 @@ class Pod:
             ValueError: a time in the JSON is invalid.
         """
         meta, status = answer["metadata"], answer.get("status") or {}
-        gone_by = meta.get("deletionTimestamp")
+        namespace, name = str(meta["namespace"]), str(meta["name"])
+        labels = dict(meta.get("labels") or {})
+        deleted = meta.get("deletionTimestamp")
+        gone_by = None if deleted is None else datetime.fromisoformat(deleted)
+        state, exit_code = str(status.get("phase") or "Pending"), _exit_code(status)
+        # Spark's container may have ended while a sidecar container still runs.
+        has_ended = state in ("Succeeded", "Failed") or exit_code is not None
         return cls(
-            namespace=str(meta["namespace"]),
-            name=str(meta["name"]),
-            uid=str(meta.get("uid") or ""),
-            labels=dict(meta.get("labels") or {}),
-            state=str(status.get("phase") or "Pending"),
+            id=f"{namespace}:{name}",
+            application_id=labels.get(_APPLICATION, ""),
+            state=state,
+            display_name=f"pod {name} in namespace {namespace}",
+            final_status="" if exit_code is None else f"exit code {exit_code}",
             diagnostics="; ".join(_reasons(status)),
-            exit_code=_exit_code(status),
-            gone_by=None if gone_by is None else datetime.fromisoformat(gone_by),
+            is_waiting=state == "Pending",
+            is_ending=gone_by is not None and not has_ended,
+            has_ended=has_ended,
+            has_succeeded=has_ended and state != "Failed" and exit_code in (None, 0),
+            name=name,
+            uid=str(meta.get("uid") or ""),
+            labels=labels,
+            gone_by=gone_by,
         )
-
-    @property
-    def id(self) -> str:
-        """Namespace and name, in the Spark provider's format of a driver ID."""
-        return f"{self.namespace}:{self.name}"
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application, which Spark sets as a label; empty without the label."""
-        return self.labels.get(_APPLICATION, "")
-
-    @property
-    def display_name(self) -> str:
-        """The name and namespace for log messages."""
-        return f"pod {self.name} in namespace {self.namespace}"
-
-    @property
-    def final_status(self) -> str:
-        """The driver container's exit code, as a string; empty if the container still runs."""
-        return "" if self.exit_code is None else f"exit code {self.exit_code}"
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if none of the pod's containers runs yet."""
-        return self.state == "Pending"
-
-    @property
-    def is_ending(self) -> bool:
-        """True if the pod is deleted and still in its grace period."""
-        return self.gone_by is not None and not self.has_ended
-
-    @property
-    def has_ended(self) -> bool:
-        """True if Spark's container has ended; a sidecar container may still run."""
-        return self.state in ("Succeeded", "Failed") or self.exit_code is not None
 
     def is_lost(self, now: datetime) -> bool:
         """Return true if the pod's state is unknown because its node does not answer.
@@ -127,16 +102,6 @@ class Pod:
         """
         is_late = self.gone_by is not None and now > self.gone_by + _LATE
         return not self.has_ended and (self.state == "Unknown" or is_late)
-
-    @property
-    def ui_url(self) -> str:
-        """Always empty, because Kubernetes does not make Spark's UI reachable from outside."""
-        return ""
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the pod's Spark container ended successfully."""
-        return self.has_ended and self.state != "Failed" and self.exit_code in (None, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

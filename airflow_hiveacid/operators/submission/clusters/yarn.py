@@ -33,6 +33,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters import http, log_tail
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 _SUCCEEDED: Final = "SUCCEEDED"
@@ -56,20 +57,15 @@ _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class YarnApplication:
-    """An application's state; `diagnostics` is YARN's explanation, which may be empty.
+class YarnApplication(Application):
+    """An application's state; YARN kills within moments, so no application `is_ending`.
 
     `ui_url` leads to Spark's UI while the driver runs, and then to the history server. The URL is
     empty before the driver has started. `log_url` is the page of a node with the driver's log.
     """
 
-    id: str
-    state: str
-    final_status: str = _UNDEFINED
-    queue: str = ""
-    diagnostics: str = ""
-    ui_url: str = ""
-    log_url: str = ""
+    queue: str
+    log_url: str
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
@@ -79,45 +75,24 @@ class YarnApplication:
             KeyError, TypeError, AttributeError: the JSON is not an application, or lacks an ID or
                 state.
         """
+        id_, state = str(answer["id"]), str(answer["state"])
+        final_status = str(answer.get("finalStatus") or _UNDEFINED)
+        queue = str(answer.get("queue") or "")
         return cls(
-            id=str(answer["id"]),
-            state=str(answer["state"]),
-            final_status=str(answer.get("finalStatus") or _UNDEFINED),
-            queue=str(answer.get("queue") or ""),
+            id=id_,
+            application_id=id_,
+            state=state,
+            display_name=f"{id_} in queue {queue}",
+            final_status=final_status,
+            queue=queue,
             diagnostics=str(answer.get("diagnostics") or ""),
+            is_waiting=state in _WAITING,
+            # The driver may have ended while YARN still reports a running container.
+            has_ended=state in _ENDED or final_status != _UNDEFINED,
+            has_succeeded=final_status == _SUCCEEDED and state not in ("FAILED", "KILLED"),
             ui_url=str(answer.get("trackingUrl") or ""),
             log_url=str(answer.get("amContainerLogs") or ""),
         )
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application, which is YARN's."""
-        return self.id
-
-    @property
-    def display_name(self) -> str:
-        """The ID and queue for log messages."""
-        return f"{self.id} in queue {self.queue}"
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the application has no container yet."""
-        return self.state in _WAITING
-
-    @property
-    def is_ending(self) -> bool:
-        """Always false: YARN kills an application within moments, and has no state for this."""
-        return False
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the driver has ended, even while YARN still reports a running container."""
-        return self.state in _ENDED or self.final_status != _UNDEFINED
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the application ended successfully."""
-        return self.final_status == _SUCCEEDED and self.state not in ("FAILED", "KILLED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
