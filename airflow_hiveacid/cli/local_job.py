@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
-    """Check that this environment has PySpark, which commands that change rows need.
-
-    Args:
-        operator: the operator that the error message recommends instead.
-        plan: an action without PySpark that the error message recommends instead.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-    """
+    """Check that this environment has PySpark; the error recommends `operator` or `plan`."""
     # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
     # Spark.
     if not any(importlib.metadata.distributions(name="pyspark")):

@@ -39,10 +39,6 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
 
     Without options, use the addresses in the environment variable; without it, use a metastore on
     this machine.
-
-    Raises:
-        ConfigurationError: options are invalid or mutually exclusive, or there is no such
-            connection.
     """
     values = {name: getattr(options, name) for name in arguments.METASTORE_NAMES}
     values = {name: value for name, value in values.items() if value is not None}
@@ -62,11 +58,7 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
 
 
 def metastore_text(given: str | None) -> str:
-    """Return the metastore's servers, separated by commas.
-
-    Raises:
-        ConfigurationError: the list of servers is empty.
-    """
+    """Return the metastore's servers, separated by commas."""
     text = given or os.environ.get(arguments.METASTORE_VARIABLE) or arguments.DEFAULT_METASTORE
     if not text.replace(",", " ").split():
         raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")

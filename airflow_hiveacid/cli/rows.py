@@ -42,15 +42,9 @@ _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
-    """Yield visible rows with row IDs (if requested), data and partition columns.
+    """Yield batches of visible rows, at most `limit` (0 means all), with their partition columns.
 
-    Args:
-        view: the roots and columns to read.
-        with_identity: whether each row begins with its row ID.
-        limit: the maximum number of rows; 0 means all.
-
-    Yields:
-        The rows of one batch.
+    With `with_identity`, each row begins with its row ID.
     """
     types: list[HiveType] = [parse_type(column.type) for column in view.columns]
     types += [_partition_type(column.type) for column in view.partition_columns]
@@ -139,5 +133,4 @@ def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> 
 
 
 def _partition_type(type_text: str) -> HiveType:
-    """Return bigint for an integer type, else string, as in Hive's partition names."""
     return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")

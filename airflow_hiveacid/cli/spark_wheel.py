@@ -92,7 +92,6 @@ def wheel_name(version: str) -> str:
 
 
 def _files() -> dict[str, bytes]:
-    """Return the package's files by their names in the wheel."""
     package = f"{_FOLDER}/{_PACKAGE.name}"
     return {
         **_below(_PACKAGE, package),

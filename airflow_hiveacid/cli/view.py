@@ -22,13 +22,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    InvalidNameError,
-    NotTransactionalError,
-    PartitionNotFoundError,
-)
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -95,17 +90,9 @@ class TableView:
 
 @contextmanager
 def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[TableView]:
-    """Yield the roots, columns and visible writes for the options of a command.
+    """Yield the roots, columns and visible writes of the table or location in a command's options.
 
-    Args:
-        options: either `table`, `partition`, a version and the metastore's options; or `location`,
-            `write_ids`, `txns`, `schema` and `insert_only`.
-        holds_files: whether to open a transaction that prevents cleaning until the `with` block
-            ends.
-
-    Raises:
-        HiveAcidError: an option is invalid, the table does not exist, or the metastore does not
-            answer.
+    With `holds_files`, a transaction prevents cleaning until the `with` block ends.
     """
     if options.table is None:
         yield _by_hand(options)
@@ -113,7 +100,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
     with cli_metastore.connected(options) as client:
         table = client.get_source(options.table)
         if table.kind is TransactionalKind.NONE:
-            raise NotTransactionalError(table=table.ref)
+            raise errors.NotTransactionalError(table=table.ref)
         partition, version = options.partition, version_of(options)
         if holds_files or not version.is_now:
             with read_transaction(client, table, partition) as txn:
@@ -136,14 +123,10 @@ def absolute(location: str) -> str:
 
 
 def schema_columns(text: str) -> tuple[Column, ...]:
-    """Return the columns of a `struct<...>` type.
-
-    Raises:
-        InvalidNameError: the type is not a struct type.
-    """
+    """Return the columns of a `struct<...>` type."""
     parsed = parse_type(text)
     if not isinstance(parsed, StructType):
-        raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
+        raise errors.InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
     return tuple(Column(name=name, type=str(field)) for name, field in parsed.fields)
 
 
@@ -228,8 +211,8 @@ def _partitions(
     if wanted is None:
         return client.list_partitions(table)
     if not table.is_partitioned:
-        raise ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
+        raise errors.ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
     partitions = client.get_partitions(table, [wanted])
     if not partitions:
-        raise PartitionNotFoundError(table=table.ref, partition=wanted)
+        raise errors.PartitionNotFoundError(table=table.ref, partition=wanted)
     return partitions

@@ -60,11 +60,7 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
 
 
 def parse_login(extras: Extras, user: str | None) -> logins.Login | None:
-    """Parse and check the login; `user` is the value of Airflow's login field.
-
-    Raises:
-        ConfigurationError: a field is invalid, missing, or not allowed for this kind of login.
-    """
+    """Parse and check the login; `user` is the value of Airflow's login field."""
     kind = extras.choice("authentication", Authentication.NONE)
     is_default = (extras.text("protection") or _DEFAULT) == _DEFAULT
     protection = (

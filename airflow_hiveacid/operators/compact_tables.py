@@ -120,7 +120,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
 
 def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:
-    """Raise an error if pools are given, but the task does not serve the queue."""
     served = arguments.choice(CompactionChoice, choice, "choice") is CompactionChoice.QUEUED
     if pools is not None and not served:
         raise ConfigurationError(

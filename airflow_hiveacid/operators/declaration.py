@@ -115,14 +115,7 @@ class DeclaredArguments:
                 setattr(cls, name, value)
 
     def take_arguments(self, given: Mapping[str, Any]) -> None:
-        """Assign the declared arguments, and check them as far as they contain no templates.
-
-        Args:
-            given: the local names of a constructor; others than arguments are ignored.
-
-        Raises:
-            ConfigurationError: an argument is invalid.
-        """
+        """Assign the declared arguments in `given`, and check them if they contain no templates."""
         own = {name: self.argument_table[name] for name in self.argument_table if name in given}
         for name in own:
             setattr(self, name, given[name])

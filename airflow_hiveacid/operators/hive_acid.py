@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    ConversionTarget,
-    ConvertSpec,
-)
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.row_change import StatementOperator
@@ -281,7 +275,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         "the status, and for each partition the kind of compaction, its directories and the reason"
     )
     shows_statement = True
-    spec_type = CompactSpec.of_table
+    spec_type = maintenance.CompactSpec.of_table
 
     @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -289,7 +283,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         *,
         table: kinds.Table,
         partition: kinds.PartitionName = None,
-        choice: kinds.Choice = CompactionChoice.AUTO.value,
+        choice: kinds.Choice = maintenance.CompactionChoice.AUTO.value,
         delta_count: kinds.DeltaCount = None,
         delta_ratio: kinds.DeltaRatio = None,
         also_when: kinds.AlsoWhen = None,
@@ -325,7 +319,7 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
     returns = (
         "the status, and for each partition the directories that were removed or kept, and why"
     )
-    spec_type = CleanSpec.of_table
+    spec_type = maintenance.CleanSpec.of_table
 
     @declaration
     def __init__(  # noqa: PLR0913 - the operator's interface
@@ -369,7 +363,7 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         " remove or keep the numbers of its directories, and why they are kept"
     )
 
-    spec_type = CleanSpec
+    spec_type = maintenance.CleanSpec
 
     @declaration
     def __init__(
@@ -404,14 +398,14 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
     does = "Converts {table} between flat and transactional, without changing its rows."
     returns = "the status and the steps of the conversion"
     shows_statement = True
-    spec_type = ConvertSpec
+    spec_type = maintenance.ConvertSpec
 
     @declaration
     def __init__(
         self,
         *,
         table: kinds.Table,
-        to: Annotated[str, one_of(ConversionTarget)],
+        to: Annotated[str, one_of(maintenance.ConversionTarget)],
         plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:

@@ -81,11 +81,7 @@ class HiveAcidProveErasureOperator(HiveAcidSparkOperator):
         return job_with(ProveErasureSpec(**self.job_arguments()), self.parameters)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        """Run the job; push its result to XCom even if the erasure is not proved.
-
-        Raises:
-            ErasureNotProvedError: a file still stores such rows, or could not be read.
-        """
+        """Run the job; push its result to XCom even if the erasure is not proved."""
         result = super()._run_jobs(context)
         details: Any = result["details"]
         if not details.get("erasure", {}).get("proved"):

@@ -21,7 +21,6 @@ _Tables = Annotated[Sequence[str], setting(arguments.table_names)]
 
 
 def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
-    """Return the texts of a program's arguments; None has no text."""
     if not isinstance(value, list | tuple) or None in value:
         raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
     return tuple(map(str, value))

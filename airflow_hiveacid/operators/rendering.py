@@ -106,7 +106,6 @@ class ValueRendering:
                 setattr(self, field, self._read_file(value, env))
 
     def _read_file(self, text: object, env: Environment) -> object:
-        """Return the contents of the file that a text names, or the text if it names no file."""
         if not names_file(text, self.template_ext):
             return text
         if env.loader is None:

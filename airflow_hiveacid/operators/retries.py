@@ -142,11 +142,7 @@ class PolicyRetries:
 
     @contextmanager
     def applied_policy(self) -> Iterator[None]:
-        """Replace an error that the policy does not retry, unless Airflow applies the policy.
-
-        Raises:
-            AirflowFailException: the error that replaces it.
-        """
+        """Replace an error that the policy does not retry, unless Airflow applies the policy."""
         if self._is_policy_applied or self.retry_policy is None:
             yield
             return

@@ -69,11 +69,7 @@ class StatementOperator(HiveAcidRowChangeOperator):
 
     @classmethod
     def check_names(cls, given: Collection[str], where: str) -> None:
-        """Check that a statement has all required arguments of its kind, and no unknown ones.
-
-        Raises:
-            ConfigurationError: an argument is unknown or missing.
-        """
+        """Check that a statement has all required arguments of its kind, and no unknown ones."""
         own = cls.statement_arguments()
         for name in given:
             if name not in own:
@@ -95,13 +91,8 @@ class StatementOperator(HiveAcidRowChangeOperator):
     ) -> tuple[StatementSpec, frozenset[str]]:
         """Return the spec of one statement of a task, and the names of the parameters in its SQL.
 
-        A missing argument gets the default of the spec.
-
-        Args:
-            given: the statement's rendered arguments.
-            where: as in `check_parameters_early`.
-            nulls: the partition columns whose value in the DAG is a literal None.
-            others: the parameters of the whole task.
+        A missing argument gets the default of the spec. `nulls` are the partition columns whose
+        value in the DAG is a literal None. `where` and `others` are as in `check_parameters_early`.
         """
         cls.check_names(given, where)
         values = {}
@@ -137,12 +128,8 @@ def check_parameters_early(
 ) -> None:
     """Check the parameters of a statement, except those that contain a template.
 
-    Args:
-        early: the checks of the task.
-        values: the statement's arguments.
-        where: the name of the mapping that contains these arguments, for error messages; empty if
-            no mapping contains them.
-        others: the parameters of the whole task.
+    `where` is the name of the mapping with the statement's arguments (`values`), for error
+    messages; it is empty without a mapping. `others` are the parameters of the whole task.
     """
     place = _place_of_parameters(where)
     check_early(early, values.get(PARAMETERS, {}), texts_of(values), place, others=others)

@@ -39,15 +39,10 @@ from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting import links
+from airflow_hiveacid.operators.reporting import links, task_view
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms, describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_lines
-from airflow_hiveacid.operators.reporting.task_view import (
-    MAP_INDEX_TEMPLATE,
-    TaskView,
-    with_short_traceback,
-)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import deferral, provider_names
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
@@ -79,7 +74,7 @@ _Cores = Annotated[int | str | None, setting()]
 
 
 class HiveAcidSparkOperator(
-    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, SparkSubmitOperator
+    DeclaredArguments, ValueRendering, task_view.TaskView, PolicyRetries, SparkSubmitOperator
 ):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
@@ -121,7 +116,7 @@ class HiveAcidSparkOperator(
 
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json"}
     operator_extra_links = (
-        *TaskView.operator_extra_links,
+        *task_view.TaskView.operator_extra_links,
         links.SparkApplicationLink(),
         links.SparkUiLink(),
     )
@@ -152,7 +147,7 @@ class HiveAcidSparkOperator(
         start_timeout_s: _Number = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
-        map_index_template: str | None = MAP_INDEX_TEMPLATE,
+        map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
         name: str = "",
         total_executor_cores: _Cores = None,
         executor_cores: _Cores = None,
@@ -215,7 +210,7 @@ class HiveAcidSparkOperator(
         """Return the task's job as SQL text; empty if no SQL statement expresses the job."""
         return statement_text(self.build_job())
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
         """Run the jobs, one after another, and return their results as JSON.
 
@@ -229,7 +224,7 @@ class HiveAcidSparkOperator(
         links.show_table(self, context)
         return self._run_jobs(context)
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
         """Read the result of the driver that the trigger followed, and run the remaining jobs."""
         self._progress.resume(event)
@@ -281,7 +276,6 @@ class HiveAcidSparkOperator(
 
     @contextmanager
     def _with_position(self, number: int) -> Iterator[None]:
-        """Count a failed job; if there are several jobs, add its position to the error."""
         try:
             yield
         except errors.HiveAcidError as error:
@@ -369,11 +363,7 @@ class HiveAcidSparkOperator(
         return status == SUCCEEDED
 
     def poll_until_complete(self, external_id: object, context: Context) -> None:
-        """Wait until the driver ends; see `Submitter.follow`.
-
-        Raises:
-            TaskDeferred: a trigger waits instead.
-        """
+        """Wait until the driver ends; see `Submitter.follow`."""
         if self.deferrable and self._why_not_deferred() is None:
             self._wait_in_triggerer(str(external_id), context)
         self._at_work.follow(str(external_id))
@@ -568,7 +558,6 @@ class HiveAcidSparkOperator(
     def _submit(
         self, context: Context, submission: Submission, woken: deferral.Woken | None
     ) -> Exception | None:
-        """Submit the job or resume its driver; return the submission's exception, or None."""
         if self._is_killed and woken is None:
             return None
         if woken is None:

@@ -20,22 +20,12 @@ from typing import Annotated, Any, Final
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs import statements as job_specs
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    MultiInsertSpec,
-    StatementSpec,
-    TransactionSpec,
-)
-from airflow_hiveacid.operators import hive_acid, kinds
+from airflow_hiveacid.operators import hive_acid, kinds, row_change
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.row_change import (
-    HiveAcidRowChangeOperator,
-    StatementOperator,
-    check_parameters_early,
-)
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
 from airflow_hiveacid.plan.statements.parameters import (
@@ -47,9 +37,9 @@ from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
-_Part = StatementSpec | MultiInsertSpec
+_Part = job_specs.StatementSpec | job_specs.MultiInsertSpec
 
-_STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
+_STATEMENTS: Final[Mapping[str, type[row_change.StatementOperator]]] = {
     "insert": hive_acid.HiveAcidInsertOperator,
     "update": hive_acid.HiveAcidUpdateOperator,
     "delete": hive_acid.HiveAcidDeleteOperator,
@@ -59,7 +49,7 @@ _STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
 }
 
 
-class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
+class HiveAcidTransactionOperator(row_change.HiveAcidRowChangeOperator):
     """Run statements on one or more tables as one transaction.
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
@@ -109,7 +99,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         else:
             self._check_parts(early, statements, names)
 
-    def build_job(self) -> TransactionSpec:
+    def build_job(self) -> job_specs.TransactionSpec:
         """Return the spec of the transaction that the rendered statements describe."""
         return self._read(self.statements, "statements", self.value_of("parameters"))
 
@@ -136,7 +126,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     def _read(
         self, statements: object, argument: str, parameters: Mapping[str, Parameter]
-    ) -> TransactionSpec:
+    ) -> job_specs.TransactionSpec:
         if not isinstance(statements, list | tuple):
             raise ConfigurationError(f"{argument} must be a list, found {statements!r}")
         specs: list[_Part] = []
@@ -157,12 +147,11 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             names |= own_names
         check_all_used(parameters, names, "parameters")
         check_order(steps_of(specs))
-        return TransactionSpec(statements=tuple(specs))
+        return job_specs.TransactionSpec(statements=tuple(specs))
 
     def _of_text(
         self, sql: str, where: str, parameters: Mapping[str, Parameter]
     ) -> tuple[Sequence[_Part], frozenset[str]]:
-        """Return the statements in a SQL text, and the names of its parameters."""
         specs: list[_Part] = []
         names: frozenset[str] = frozenset()
         try:
@@ -174,14 +163,14 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                         f" {statement.column}: a compaction runs in separate transactions; use"
                         " HiveAcidCompactOperator"
                     )
-                if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
+                if isinstance(statement.job, MetastoreStatement | job_specs.CreateAsSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
                         f" {statement.column}: a DDL statement or metastore query cannot be part of"
                         " a transaction, because the metastore executes it at once; use"
                         " HiveAcidSqlOperator"
                     )
-                if isinstance(statement.job, TransactionSpec):
+                if isinstance(statement.job, job_specs.TransactionSpec):
                     specs.extend(statement.job.statements)  # a multi-insert
                 else:
                     specs.append(statement.job)
@@ -219,7 +208,9 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                     _check_values(early, kind, values, f"{where}[{kind!r}]")
                     if isinstance(values, Mapping) and parameters is not None:
                         argument = f"{where}[{kind!r}]"
-                        check_parameters_early(early, values, argument, others=parameters)
+                        row_change.check_parameters_early(
+                            early, values, argument, others=parameters
+                        )
             elif isinstance(entry, str) and not names_file(entry, self.template_ext):
                 is_known = arguments.is_settled(self.database) and parameters is not None
                 read = bind(self._of_text, parameters=stand_ins(parameters))
@@ -241,7 +232,7 @@ def _check_values(
             argument.check_early(early, f"{where}[{name!r}]", value)
 
 
-def _operator_of(kind: str) -> type[StatementOperator]:
+def _operator_of(kind: str) -> type[row_change.StatementOperator]:
     if kind not in _STATEMENTS:
         raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_STATEMENTS)}")
     return _STATEMENTS[kind]
@@ -277,12 +268,10 @@ def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_mapping(parameters: object) -> bool:
-    """Return true if the parameters are a literal mapping, and not a different task's result."""
     return isinstance(parameters, Mapping)
 
 
 def _nulls_of(statements: object) -> dict[int, frozenset[str]]:
-    """Map each statement's position to the partition columns whose value is a literal None."""
     entries = enumerate(statements if isinstance(statements, list | tuple) else ())
     return {
         position: parts.null_columns(values.get("partition"))

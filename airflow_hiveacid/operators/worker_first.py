@@ -68,11 +68,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run a job on the worker, or, if necessary, with Spark.
-
-        Raises:
-            HiveAcidError: a table is missing or of the wrong kind, or cannot be listed or cleaned.
-        """
+        """Run a job on the worker, or, if necessary, with Spark."""
         if self._progress.is_woken or self._has_left_driver(context):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
@@ -115,7 +111,6 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
 
     @contextmanager
     def _with_advice(self) -> Iterator[None]:
-        """Add to an error of the metastore how to let a Spark driver do the work."""
         try:
             yield
         except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:

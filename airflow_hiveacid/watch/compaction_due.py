@@ -66,12 +66,8 @@ class Poll:
 class CompactionDueTrigger(BaseEventTrigger):
     """Send an event whenever a table needs compaction; `compaction_asset` describes the arguments.
 
-    Args:
-        condition: the plain values of a `CompactionNeeded`. They contain the table, because Airflow
-            merges triggers with equal arguments, and a merged trigger has no state store.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        poll_interval_s: seconds between two polls.
-        refire_after_s: seconds after which an event is repeated.
+    `condition` are the plain values of a `CompactionNeeded`. They contain the table, because
+    Airflow merges triggers with equal arguments, and a merged trigger has no state store.
     """
 
     def __init__(
@@ -188,7 +184,6 @@ class CompactionDueTrigger(BaseEventTrigger):
     async def _firing(
         self, endpoint: MetastoreEndpoint, table_id: str, writes: ValidWriteIdList
     ) -> Firing | None:
-        """Return the state for an event of a table that needs compaction, or None for no event."""
         last = await self._load()
         firing = Firing(
             table_id=table_id,
@@ -282,7 +277,6 @@ async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
 
 
 def _payload(need: CompactionNeed, write_id: WriteId) -> dict[str, Any]:
-    """Return the event's payload; its partitions with the most deltas come first."""
     by_deltas = sorted(need.due, key=lambda entry: -entry.health.delta_count)
     whole: dict[str, JsonValue] = {
         "table": need.table,

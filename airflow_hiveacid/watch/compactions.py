@@ -100,7 +100,6 @@ def ended_compactions(
 
 
 def _compactions(entries: Iterable[CompactionEntry]) -> list[CompactionEntry]:
-    """Return the queue's compactions, without Hive's clean-ups of aborted transactions."""
     return [
         entry for entry in entries if entry.compaction_type is not CompactionType.ABORT_TXN_CLEANUP
     ]

@@ -65,13 +65,7 @@ class Condition(ABC):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the condition of `to_json`'s plain values.
-
-        Raises:
-            KeyError: the kind of condition is unknown.
-            TypeError: the condition is of a different class.
-            ValueError: a field is missing, unknown or of the wrong type.
-        """
+        """Return the condition of `to_json`'s plain values."""
         fields = dict(data)
         condition = _CODEC.read(_KINDS[fields.pop("kind")], fields)
         if not isinstance(condition, cls):

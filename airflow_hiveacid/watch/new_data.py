@@ -14,18 +14,12 @@ from functools import partial as bind
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import table as tables
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
-from airflow_hiveacid.format.table import (
-    PartitionInfo,
-    PartitionName,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
@@ -44,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 def new_data(
     client: MetastorePort,
-    ref: TableRef,
+    ref: tables.TableRef,
     partition: str | None,
     since: int,
     *,
@@ -60,7 +54,7 @@ def new_data(
         NotTransactionalError: the table is not transactional.
     """
     table = client.get_source(ref)
-    if table.kind is TransactionalKind.NONE:
+    if table.kind is tables.TransactionalKind.NONE:
         raise errors.NotTransactionalError(table=ref)
     version = since
     if checked is not None and checked.table_id == table.table_id:
@@ -78,7 +72,7 @@ def new_data(
 
 
 def _observation(
-    table: TableInfo, since: int, version: int, partitions: tuple[str, ...] = ()
+    table: tables.TableInfo, since: int, version: int, partitions: tuple[str, ...] = ()
 ) -> Observation:
     news = f"new data in {len(partitions)} partition(s)" if partitions else "no new data"
     newest = f"the newest version that no open write can change is {version}"
@@ -91,13 +85,12 @@ def _observation(
 
 
 def _listed(
-    client: MetastorePort, table: TableInfo, partition: str | None, since: int
+    client: MetastorePort, table: tables.TableInfo, partition: str | None, since: int
 ) -> Observation:
-    """List the directories in a read transaction, and return the new data."""
     access = TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
-        partitions=(PartitionName.parse(partition),) if partition else None,
+        partitions=(tables.PartitionName.parse(partition),) if partition else None,
     )
     terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
     with begin(client, terms, reads=[access]) as txn:
@@ -115,7 +108,7 @@ def _listed(
 
 
 def _has_news(
-    table: TableInfo, snapshot: Snapshot, changes: ChangeRange, root: PartitionInfo
+    table: tables.TableInfo, snapshot: Snapshot, changes: ChangeRange, root: tables.PartitionInfo
 ) -> bool:
     try:
         listing = list_table(root.location)

@@ -56,7 +56,6 @@ async def poll_in_thread(
     Raises:
         MetastoreUnavailableError: `look` did not end within `longest_s`, including the wait for a
             thread. A running poll occupies its thread until the poll ends.
-        HiveAcidError: the error that `look` raised.
     """
     # Not asyncio.wait_for: in Python 3.11, it loses a cancellation that arrives together with the
     # result. The trigger would go on polling after Airflow has cancelled it.

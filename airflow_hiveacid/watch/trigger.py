@@ -31,16 +31,11 @@ _OMITTED: Final = f"due{OMITTED}"
 
 
 class ConditionTrigger(BaseTrigger):
-    """Fire when a condition is met, or when an error shows that waiting is useless.
+    """Fire when a condition, given by its plain values, is met, or when waiting is useless.
 
-    Args:
-        condition: the condition's plain values.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        poke_interval_s: seconds between polls.
-        exponential_backoff: double the interval after each poll.
-        max_wait_s: the longest interval in seconds; None sets no limit.
-        max_outage_s: how many seconds all polls may fail, including those that cannot fetch the
-            connection from Airflow; None sets no limit.
+    The interval between polls is `poke_interval_s`; `exponential_backoff` doubles it after each
+    poll, up to `max_wait_s` if that is not None. All polls may fail for `max_outage_s` (None sets
+    no limit), including those that cannot fetch the connection from Airflow.
     """
 
     def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments

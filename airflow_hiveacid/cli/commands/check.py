@@ -42,18 +42,12 @@ _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One step of the check: its name, and the function that runs the step and returns a text."""
-
     name: str
     run: Callable[[argparse.Namespace], str]
 
 
 def check(options: argparse.Namespace) -> Iterator[str]:
-    """Run all steps, and yield the result of each.
-
-    Raises:
-        CheckFailedError: at least one step failed.
-    """
+    """Run all steps, and yield the result of each."""
     records: list[Record] = []
     failed: list[errors.HiveAcidError] = []
     steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)

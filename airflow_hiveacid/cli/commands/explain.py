@@ -66,12 +66,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the findings about a table.
-
-    Raises:
-        NotTransactionalError: the table is not transactional.
-        HiveAcidError: the table does not exist or cannot be listed.
-    """
+    """Yield the findings about a table."""
     thresholds = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)

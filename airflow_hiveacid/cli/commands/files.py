@@ -96,7 +96,6 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _json(batches: Iterable[Sequence[Record]]) -> Iterator[str]:
-    """Yield one JSON list in pieces, one row on each line."""
     separator = "[\n"
     for batch in batches:
         if batch:
@@ -141,7 +140,6 @@ def _few(ids: Sequence[int]) -> str:
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Check that either a table or a location is given, and that its options are allowed."""
     by_table = options.table is not None
     if by_table == (options.location is not None):
         raise ConfigurationError("give either TABLE, such as demo.orders, or --location")

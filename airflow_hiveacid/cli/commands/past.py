@@ -179,7 +179,6 @@ def _few(names: list[str]) -> str:
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Raise an error for an option that the command would otherwise ignore."""
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name) is not None:

@@ -51,11 +51,7 @@ def spark_environment(options: argparse.Namespace) -> Iterator[str]:
 
 
 def pyspark_requirement(pyspark: str | None) -> str:
-    """Return the requirement of a version of PySpark, usually that of the cluster; None for any.
-
-    Raises:
-        ConfigurationError: this provider does not support that version of PySpark.
-    """
+    """Return the requirement of a version of PySpark, usually that of the cluster; None for any."""
     if pyspark is None:
         return PYSPARK
     is_version = re.match(r"\d+\.\d+(\.|$)", pyspark)
@@ -70,12 +66,7 @@ def pyspark_requirement(pyspark: str | None) -> str:
 def make(
     directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
 ) -> Iterator[str]:
-    """Create the environment, or complete an existing environment; yield the steps and settings.
-
-    Raises:
-        ConfigurationError: the environment has pyspark-client, this provider does not support the
-            version of PySpark, or a program failed.
-    """
+    """Create the environment, or complete an existing environment; yield the steps and settings."""
     home = user_path(directory)
     if any(home.glob("lib/python3*/site-packages/pyspark_client-*.dist-info")):
         raise ConfigurationError(
@@ -106,10 +97,6 @@ def add_s3a(directory: str) -> Iterator[str]:
 
     The jars must be for this Spark's version of Hadoop. Other jars lack classes or methods that
     this Hadoop calls.
-
-    Raises:
-        ConfigurationError: there is no Spark, its version of Hadoop is not supported, or Maven
-            failed.
     """
     home = user_path(directory)
     jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
@@ -143,9 +130,6 @@ def pack(directory: str, archive: str) -> Iterator[str]:
 
     The archive does not contain Python itself, so every node needs the same Python at the same
     path.
-
-    Raises:
-        ConfigurationError: the environment is missing, or the archive cannot be written.
     """
     home, target = user_path(directory), user_path(archive)
     try:

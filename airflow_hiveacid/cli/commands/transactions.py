@@ -70,12 +70,7 @@ _NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
 
 
 def abort(options: argparse.Namespace) -> Iterator[str]:
-    """Abort transactions one after another, and yield the result for each transaction.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        TransactionError: a transaction is unknown or has ended; all remaining ones were aborted.
-    """
+    """Abort transactions one after another, and yield the result for each transaction."""
     records: list[Record] = []
     with cli_metastore.connected(options) as client:
         try:

@@ -109,13 +109,9 @@ def document(
     settings: Mapping[str, JsonValue] | None = None,
     queue: Sequence[Sequence[JsonValue]] = (),
 ) -> dict[str, JsonValue]:
-    """Return the document of one collection.
+    """Return the document of one collection, which began at `measured_s` (seconds since 1970).
 
-    Args:
-        numbers: the tables, in any order.
-        measured_s: when the collection began, in seconds since 1970.
-        settings: the connection and thresholds of the collection.
-        queue: the metastore's compaction queue, the most important entry first.
+    `settings` are the connection and thresholds. `queue` has the most important entry first.
     """
     urgent = sorted(numbers, key=lambda table: (_URGENCIES.index(table.row.state), table.row.table))
     queued, _ = _fitting([_shortened(entry) for entry in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)

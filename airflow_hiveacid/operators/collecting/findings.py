@@ -207,7 +207,6 @@ def _measured(
 
 
 def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
-    """Yield findings about unfinished entries, and about a partition whose last entry failed."""
     newest = newest_entries(facts.entries)
     for name, entry in newest.items():
         if entry.state.is_unsuccessful and not entry.is_committed:

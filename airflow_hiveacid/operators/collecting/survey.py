@@ -161,7 +161,6 @@ def _last_compaction(facts: TableFacts) -> int | None:
 
 
 def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
-    """Return the compaction that each partition needs; partitions that are due come first."""
     kinds = {True: "major", False: "minor", None: "none"}
     plans: list[tuple[bool, list[JsonValue]]] = []
     for root in facts.roots:
@@ -171,7 +170,6 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
-    """Yield each partition's directories as a reader sees them."""
     versions = {version.number: version for version in past.versions}
     for root in facts.roots:
         for directory in root.visible_state.directories:
@@ -205,7 +203,6 @@ def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
 def _transactions(
     locks: Sequence[LockInfo], transactions: Mapping[TxnId, OpenTxn]
 ) -> Iterator[JsonValue]:
-    """Yield the open transactions with a lock on the table, with their jobs."""
     jobs: dict[TxnId, str] = {}
     for lock in locks:
         if lock.txn_id is not None and lock.txn_id in transactions:
@@ -228,7 +225,6 @@ def _version(version: VersionEntry) -> JsonValue:
 
 
 def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:
-    """Return a key that sorts entries at work first, and then the newest."""
     return (not entry.is_at_work, -(entry.entry_id or 0))
 
 

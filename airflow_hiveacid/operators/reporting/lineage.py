@@ -87,7 +87,6 @@ def _lineage(
     counts: TableFacets = NO_TABLES,
     origins: Callable[..., TableFacets] = lambda *_: NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
-    """Return datasets with these facets, and with the columns that the metastore knows now."""
     tables = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
     column_facets = origins(tables, partial(_address, conn_id))
 

@@ -135,7 +135,6 @@ class _Analysis:
     def of(
         self, job: Job | statements.MultiInsertSpec | definitions.MetastoreStatement
     ) -> Iterator[tuple[str, Values]]:
-        """Yield each target, and the origins of its columns."""
         match job:
             case statements.TransactionSpec():
                 for part in job.statements:
@@ -176,7 +175,6 @@ class _Analysis:
             return None
 
     def _views(self, tables: Mapping[str, str]) -> dict[str, Relation]:
-        """Return the columns of those views whose tables are known."""
         refs = {view: TableRef.parse(name) for view, name in tables.items()}
         return {
             view: Relation.of_table(str(ref), self.tables[ref].column_names)

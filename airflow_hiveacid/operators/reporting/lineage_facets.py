@@ -167,7 +167,6 @@ def lifecycles(
 
 
 def _changes(job: Job | definitions.MetastoreStatement) -> Iterator[tuple[str, str]]:
-    """Yield the names of tables and OpenLineage's words for their changes."""
     match job:
         case statements.TransactionSpec():
             for part in job.statements:

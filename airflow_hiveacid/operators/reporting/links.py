@@ -90,13 +90,10 @@ class DriverLinks:
     def show(
         self, driver: str, application: str, ui: str, push: Callable[[str, str], None]
     ) -> None:
-        """Remember the URLs of the driver, and store each new URL in XCom with `push(key, url)`.
+        """Remember the URLs of a driver, and store each new URL in XCom with `push(key, url)`.
 
-        Args:
-            driver: the driver's ID, or an empty text for the last driver.
-            application: the URL of the driver's application; a new one belongs to a new driver.
-            ui: the URL of the driver's UI. If a URL is empty, the URL that is known stays.
-            push: stores a value in XCom.
+        A new `application` belongs to a new driver. If a URL is empty, the URL that is known stays.
+        An empty `driver` means the last driver.
         """
         is_another = bool(driver and self._driver and driver != self._driver)
         if is_another or (self.application and application not in ("", self.application)):

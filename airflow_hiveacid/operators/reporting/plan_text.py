@@ -250,16 +250,9 @@ def came_of(result: JobResult) -> str:
 
     Example:
         >>> from airflow_hiveacid.jobs.results import JobResult, JobStatus
-        >>> kept = {"kept": [{"why": "transaction 7 is open"}]}
-        >>> came_of(
-        ...     JobResult(
-        ...         kind="clean",
-        ...         job_key="k",
-        ...         status=JobStatus.NOTHING_TO_DO,
-        ...         table="d.t",
-        ...         details={"cleanings": [kept]},
-        ...     )
-        ... )
+        >>> details = {"cleanings": [{"kept": [{"why": "transaction 7 is open"}]}]}
+        >>> job = {"kind": "clean", "job_key": "k", "table": "d.t", "details": details}
+        >>> came_of(JobResult(status=JobStatus.NOTHING_TO_DO, **job))
         'kept 1: transaction 7 is open'
     """
     details: Mapping[str, Any] = result.details

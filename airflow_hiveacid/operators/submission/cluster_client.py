@@ -60,7 +60,6 @@ def _manager(target: SparkTarget, arguments: SparkArguments) -> cluster_run.Clus
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
-    """Return the user's login for YARN; by default, the login of `spark-submit`."""
     if arguments.yarn_rm_auth is not None:
         keep_secret(str(getattr(arguments.yarn_rm_auth, "password", "")))
         return arguments.yarn_rm_auth

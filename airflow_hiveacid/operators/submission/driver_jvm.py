@@ -105,8 +105,6 @@ def _options(submission: Submission) -> tuple[list[str], _ClassArchive]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WorkerSpark:
-    """Spark and Java on this worker, and the user's own settings for them."""
-
     home: Path | None
     java: Path | None
     settings: Path | None
@@ -150,14 +148,11 @@ class _WorkerSpark:
         return any(file.suffix != ".template" for file in log_files)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the files in Spark's settings directory whose names match `pattern`."""
         return [] if self.settings is None else list(self.settings.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassArchive:
-    """The class archive that a driver uses or makes, if any."""
-
     path: Path | None = None
     scratch: Path | None = None
 
@@ -185,7 +180,6 @@ class _ClassArchive:
         return () if self.path is None else (f"-XX:SharedArchiveFile={self.path}",)
 
     def keep(self) -> None:
-        """Rename the archive that the driver has made, so that later jobs use it."""
         if self.scratch is None or self.path is None:
             return
         try:
@@ -194,7 +188,6 @@ class _ClassArchive:
             log.warning("the archive of Spark's classes was not made: %s", error)
 
     def discard(self) -> None:
-        """Remove the archive of a driver that failed."""
         if self.scratch is not None:
             with suppress(OSError):
                 self.scratch.unlink(missing_ok=True)

@@ -128,6 +128,5 @@ def _last_lines(text: bytes) -> list[str]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without secrets."""
     # A secret may have several lines, so hide secrets before the text is split.
     return [without_passwords(line) for line in without_secrets(text).splitlines()]

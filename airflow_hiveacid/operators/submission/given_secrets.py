@@ -47,9 +47,8 @@ def mask_secrets(*given: object) -> None:
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> bool:
     """Have Airflow hide secrets in arguments, and warn of those that other users can see.
 
-    Return true if the arguments contain secrets.
-
-    All users of this machine can list the arguments of `spark-submit`.
+    Return true if there are secrets. All users of this machine can list the arguments of
+    `spark-submit`.
     """
     settings = {**(arguments.conf or {}), "repositories": arguments.repositories}
     variables = arguments.env_vars or {}

@@ -41,13 +41,8 @@ def judge(  # noqa: PLR0913 - all that is known of a driver
 ) -> JobResult:
     """Return the result of a successful job, or raise an error for a failed job.
 
-    Args:
-        spec: the job that was submitted.
-        result: the result that the application left, if any.
-        exit_code: the exit code of a local process, if it is known.
-        failure: the exception of the submission, if any.
-        has_java: false if `spark-submit` ran on this worker and the worker has no Java.
-        said: the last lines of the driver or of `spark-submit`, if they are known.
+    `failure` is the exception of the submission. `has_java` is false if `spark-submit` ran on this
+    worker, which has no Java. `said` are the last lines of the driver or of `spark-submit`.
 
     Raises:
         InputError: the application failed before it could read the URI of its result file.

@@ -154,7 +154,6 @@ class _LineLog:
         self._log = log
 
     def info(self, text: str, *parts: object) -> None:
-        """Log a line of `spark-submit` at its own level, and the hook's own text unchanged."""
         if parts:
             self._log.info(text, *parts)
         else:

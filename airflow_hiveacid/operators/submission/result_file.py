@@ -37,11 +37,7 @@ class ResultFile:
 
     @classmethod
     def shared(cls, result_dir: str | None) -> ResultFile:
-        """Return a new location in the directory that workers and drivers share.
-
-        Raises:
-            ConfigurationError: no result directory is configured.
-        """
+        """Return a new location in the directory that workers and drivers share."""
         if not result_dir:
             raise errors.ConfigurationError(
                 "cluster deploy mode needs a result directory that both the driver and this worker"
@@ -51,13 +47,7 @@ class ResultFile:
         return cls(uri=f"{result_dir.rstrip('/')}/{uuid.uuid4().hex}/{_NAME}")
 
     def read(self) -> JobResult | None:
-        """Return the job's result, or None if the job left no result.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-            JobFailedError: the file is not valid JSON.
-            StorageError: the file cannot be read.
-        """
+        """Return the job's result, or None if the job left no result."""
         # Importing Arrow at the top of the module would slow down every DAG parse by 0.2 s.
         from airflow_hiveacid.storage.stores.filesystem import read_bytes  # noqa: PLC0415
         from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415

@@ -92,9 +92,6 @@ def key_of(context: Context, number: int = 1) -> str:
     The key of a task's first job does not depend on the number of jobs. So a retry finds that the
     first job is done, even if a user has added jobs to the task.
 
-    Raises:
-        ConfigurationError: the installation's name is invalid.
-
     Example:
         >>> from types import SimpleNamespace
         >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=1)

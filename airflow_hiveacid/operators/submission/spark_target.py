@@ -230,9 +230,6 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
     This function does not set `PYSPARK_PYTHON`, because Spark would send the variable to the
     cluster, where this machine's paths do not exist. Each task has its own process, so the changed
     PATH affects no other task.
-
-    Raises:
-        ConfigurationError: there is no spark-submit in that directory.
     """
     if not bin_dir:
         yield

@@ -107,11 +107,7 @@ class Submission:
         return may_change_user(self.arguments, self.target)
 
     def check_new(self) -> None:
-        """Check the settings that affect only a new submission, and not a resumed submission.
-
-        Raises:
-            ValueError: the user's settings make `spark-submit` wait until the driver ends.
-        """
+        """Check the settings that affect only a new submission, and not a resumed submission."""
         if _is_released(self.target) and _keeps_waiting(self.arguments):
             raise ValueError(
                 "spark.yarn.submit.waitAppCompletion=true cannot be set for cluster mode as it"

@@ -122,10 +122,6 @@ class Submitter:
 
         `resume` calls `submit` and `follow`, or only follows an earlier try's driver. It is called
         only if we follow the target's drivers. The context is for OpenLineage.
-
-        Raises:
-            ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
-            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
         """
         self._spec = submission.spec
         notes = self.notes if self._target.is_followed else None
@@ -158,17 +154,8 @@ class Submitter:
     ) -> Exception | None:
         """Finish a job whose driver a trigger has followed, and return the exception, if any.
 
-        From this call on, killing this task also kills the driver.
-
-        Args:
-            submission: the job; nothing is submitted.
-            context: the running task, for OpenLineage.
-            driver_id: the driver's ID.
-            failure: the exception with which the trigger's wait ended; if None, the cluster is
-                asked how the driver ended.
-
-        Raises:
-            AirflowTaskTimeout: `failure` is an AirflowTaskTimeout.
+        From this call on, killing this task also kills the driver. `failure` is the exception with
+        which the trigger's wait ended; if None, the cluster is asked how the driver ended.
         """
         self._spec = submission.spec
 
@@ -187,7 +174,6 @@ class Submitter:
         return self._failure_of(work)
 
     def _failure_of(self, work: Callable[[], None]) -> Exception | None:
-        """Call `work`, and return the submission's exception or None."""
         try:
             work()
         except (FileNotFoundError, PermissionError) as exc:
@@ -206,14 +192,7 @@ class Submitter:
         return None
 
     def submit(self) -> str:
-        """Store notes for a retry, submit the job, and return the driver's ID.
-
-        Raises:
-            ValueError: the user's settings make `spark-submit` wait until the driver ends.
-            AirflowException: `spark-submit` failed.
-            RuntimeError: `spark-submit` did not print the ID of a YARN application.
-            InterruptedError: the task is killed.
-        """
+        """Store notes for a retry, submit the job, and return the driver's ID."""
         hook, submission = self._at_work
         self._ended = None  # an earlier try's driver
         if self._kept is not None:
@@ -263,16 +242,7 @@ class Submitter:
         return str(application.state)
 
     def follow(self, driver_id: str) -> None:
-        """Wait until the driver has ended.
-
-        Raises:
-            ApplicationForgottenError: the cluster has forgotten the application.
-            RuntimeError: the application failed. If the application left a result, the result
-                contains the reason.
-            ClusterError: see `ClusterRun.follow`.
-            InterruptedError: the task is killed.
-            StorageError: the driver, which waits for a follower, cannot be told that it has one.
-        """
+        """Wait until the driver has ended."""
         cluster = self._asked_cluster
         try:
             if self._spec is not None:
@@ -296,11 +266,6 @@ class Submitter:
 
         If the job has failed, log the last lines of its driver or, if no driver has started, those
         of `spark-submit`. Call this method only if the task is not killed.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-            JobFailedError: the result is not valid JSON.
-            StorageError: the result cannot be read.
         """
         notes, is_followed = self.notes, self._target.is_followed
         file = self._result_file(spec)
@@ -328,7 +293,6 @@ class Submitter:
         return result
 
     def _result_file(self, spec: JobSpec) -> ResultFile:
-        """Return the result of the driver that this task follows."""
         # We store notes only about a driver that we follow. So these notes are from an earlier try
         # that knew the cluster's address, and its driver may still run.
         notes = self.notes if self._target.is_followed else None
@@ -376,13 +340,7 @@ class Submitter:
             self._cluster.answer_for(_noted_id(notes), cluster_run.tag_of(notes.attempt))
 
     def end_left(self) -> None:
-        """Kill the application that an earlier try has submitted, and delete its notes.
-
-        Raises:
-            ClusterUnavailableError: the cluster does not confirm that the application has ended.
-            ClusterRefusedError: YARN does not allow us to kill the application.
-            InterruptedError: the task is killed.
-        """
+        """Kill the application that an earlier try has submitted, and delete its notes."""
         if (notes := self.notes) is not None:
             self._end_left(notes)
 
@@ -521,7 +479,6 @@ class Submitter:
             self._show_log_command(failure)
 
     def _show_log_command(self, failure: Exception | None) -> None:
-        """Log how to read the log of an application about which YARN cannot be asked."""
         if isinstance(failure, errors.ApplicationForgottenError):
             log_command(yarn_log_command(failure.application), "YARN has forgotten the driver")
         elif self._cluster is None and (application_id := self._printed_id):
@@ -544,12 +501,10 @@ class Submitter:
 
     @property
     def _printed_id(self) -> str | None:
-        """The ID of the YARN application that `spark-submit` has printed."""
         return None if self._hook is None else provider_names.yarn_application_id(self._hook)
 
     @property
     def _overdue(self) -> errors.ApplicationNotStartedError | None:
-        """The error if the submission got no container in time and was killed, else None."""
         return None if self._cluster is None else self._cluster.overdue
 
     @property

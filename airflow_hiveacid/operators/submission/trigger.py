@@ -54,8 +54,6 @@ _log_reads: Final = threading.BoundedSemaphore(_LOGS_AT_ONCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Followed:
-    """The attempt whose driver the trigger follows; an argument for `kill.abort_attempt`."""
-
     metastore: MetastoreEndpoint
     job_key: str
     attempt: str
@@ -73,14 +71,9 @@ class ApplicationTrigger(BaseTrigger):
     as a worker. The trigger kills the driver only if a user clears or marks the task, or if the
     driver got no container in time. If the triggerer ends, the driver continues.
 
-    Args:
-        note: the note about the driver, as `DriverNote.to_json` returns it.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        spark_conn_id: connection of type `spark`.
-        client: the user's arguments that decide how to log in to the cluster; no secrets.
-        start_timeout_s: the longest wait for the driver's container.
-        shows_log: whether the task's log gets the driver's log, which must not contain secrets that
-            only the worker knows.
+    `note` is as `DriverNote.to_json` returns it. `client` are the user's arguments that decide how
+    to log in to the cluster. With `shows_log`, the task's log gets the driver's log, which must not
+    contain secrets that only the worker knows.
     """
 
     def __init__(  # noqa: PLR0913 - each is a separate fact

@@ -40,11 +40,7 @@ def check_settings(
 ) -> None:
     """Refuse settings that contradict the target, and log a warning for those without effect.
 
-    Args:
-        target: the resolved target.
-        given: the operator's arguments.
-        environment: the environment of `spark-submit`.
-        worker_queue: the queue of Airflow's workers, if the task sets one.
+    `worker_queue` is the queue of Airflow's workers, if the task sets one.
 
     Raises:
         ConfigurationError: `conf` or `properties_file` names another master or deploy mode; or an

@@ -23,14 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
-    """Raise an error if the driver would refuse the job, or if this worker cannot submit the job.
-
-    Raises:
-        InputError: there is no Java; or a table, column or partition is missing or of the wrong
-            kind.
-        MetastoreUnavailableError: the metastore does not answer; retry.
-        MetastoreLoginError: the metastore rejects the connection's login.
-    """
+    """Raise an error if the driver would refuse the job, or this worker cannot submit the job."""
     if not may_ask_metastore():
         return
     _ask_metastore(submission, hook)

@@ -24,11 +24,7 @@ _MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
 
 
 def check_java(binary: str, environment: Mapping[str, str]) -> None:
-    """Raise an error if `spark-submit`, of this name or path, cannot find Java.
-
-    Raises:
-        ConfigurationError: `spark-submit` cannot find Java, and no script can set JAVA_HOME.
-    """
+    """Raise an error if `spark-submit`, of this name or path, cannot find Java."""
     if find_java(environment) is not None:
         return
     script = shutil.which(binary, path=environment.get("PATH", os.defpath))
@@ -54,7 +50,6 @@ def _may_set_java_home(script: Path, environment: Mapping[str, str]) -> bool:
 
 
 def _settings(script: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Return the directories in which Spark may find `spark-env.sh`."""
     if folder := environment.get("SPARK_CONF_DIR"):
         yield Path(folder)
     if home := environment.get("SPARK_HOME"):

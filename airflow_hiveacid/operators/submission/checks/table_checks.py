@@ -39,12 +39,7 @@ _SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)
 
 
 def check_tables(client: MetastorePort, job: Job) -> None:
-    """Raise the error that the driver would raise if it refuses this job's tables.
-
-    Raises:
-        InputError: a table, column or partition is missing, or of the wrong kind.
-        MetastoreError: the metastore does not answer, or refuses our login or a call.
-    """
+    """Raise the error that the driver would raise if it refuses this job's tables."""
     _TableCheck(client).check(job)
 
 
@@ -174,7 +169,6 @@ class _TableCheck:
             raise ConversionRefusedError(table=ref, to=spec.to.value, why=why)
 
     def _sources(self, source: statements.SourceSpec) -> tuple[str, ...] | None:
-        """Check the tables of a source, and return its columns if they are known."""
         dml.check_source(source)
         return source_columns(source, self._readable(dml.tables_of(source)))
 

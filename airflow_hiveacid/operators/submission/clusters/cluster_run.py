@@ -99,20 +99,14 @@ class Cluster(Protocol[_App]):
         """Return the lines of a driver's log since an earlier call that returned `place`.
 
         At first, `place` is None. If the driver has ended, its last line may lack its end. The call
-        takes at most `log_tail.LOG_S`.
-
-        Raises:
-            OSError: the log cannot be read.
+        takes at most `log_tail.LOG_S`, and raises OSError if the log cannot be read.
         """
 
     def last_words(self, found: _App, *, is_copied: bool) -> Mapping[str, bytes]:
-        """Return the ends of an ended driver's log files, by their names.
+        """Return the ends of an ended driver's log files, by their names; or raise as `new_lines`.
 
         The only name on Kubernetes is empty. If `is_copied` is true, the log that `new_lines`
-        reads is missing. The call takes at most `log_tail.LOG_S`.
-
-        Raises:
-            OSError: the log cannot be read.
+        reads is missing.
         """
 
     def log_command(self, application_id: str) -> str:
@@ -203,10 +197,7 @@ class ClusterRun(Generic[_App]):
     def answer_for(self, application_id: str | None, tag: str) -> None:
         """Register an earlier try's application, so that killing this task also kills it.
 
-        Args:
-            application_id: the application's ID, if an earlier try has stored it; by default, the
-                application is found by its tag.
-            tag: the tag of the earlier attempt.
+        If no ID is stored, the application is found by the tag of the earlier attempt.
         """
         self._known, self._earlier = application_id, tag
 
@@ -253,9 +244,7 @@ class ClusterRun(Generic[_App]):
     ) -> Generator[float, None, _App | None]:
         """Poll an application until it has ended; return it, or None if the cluster forgets it.
 
-        Args:
-            application_id: the application's ID.
-            waited_s: for how many seconds the application has already waited for a container.
+        The application has already waited for a container for `waited_s` seconds.
 
         Yields:
             The seconds to wait before the next poll.
@@ -363,7 +352,6 @@ class ClusterRun(Generic[_App]):
                 return
 
     def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Repeat a query until the cluster answers it or a time limit passes; see `_asking`."""
         return self._waited(self._asking(ask))
 
     def _asking(self, ask: Callable[[], _Answer]) -> Generator[float, None, _Answer]:
@@ -416,8 +404,6 @@ class ClusterRun(Generic[_App]):
 
 
 class _Reporter:
-    """Logs each new state of an application, and repeats a waiting state every minute."""
-
     def __init__(self, cluster: str, now: Callable[[], float]) -> None:
         self._cluster, self._now, self._last_state, self._when = cluster, now, "", 0.0
 

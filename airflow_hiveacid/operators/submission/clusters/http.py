@@ -43,11 +43,7 @@ def certificates() -> str | bool:
 def read_log(
     get: Callable[[requests.Session], requests.Response], *, timeout_s: float, name: str
 ) -> bytes:
-    """Return the text that `get` requests as a stream, in a thread called `name`.
-
-    Raises:
-        OSError: the log cannot be read in time.
-    """
+    """Return the text that `get` requests as a stream, in a thread called `name`."""
 
     def read() -> bytes:
         with new_session() as session:

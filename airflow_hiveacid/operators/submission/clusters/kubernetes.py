@@ -62,13 +62,7 @@ class Pod(Application):
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """Parse a pod from the API server's JSON.
-
-        Raises:
-            KeyError, TypeError, AttributeError: the JSON is not a pod, or lacks a name or
-                namespace.
-            ValueError: a time in the JSON is invalid.
-        """
+        """Parse a pod from the API server's JSON."""
         meta, status = answer["metadata"], answer.get("status") or {}
         namespace, name = str(meta["namespace"]), str(meta["name"])
         labels = dict(meta.get("labels") or {})
@@ -120,12 +114,7 @@ class ApiServer:
     role: str = DRIVER
 
     def report(self, pod_id: str) -> Pod | None:
-        """Return a pod's state, or None if no pod has this ID.
-
-        Raises:
-            ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
-            ClusterRefusedError: the server refused the query.
-        """
+        """Return a pod's state, or None if no pod has this ID."""
         question = f"the state of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question)
         if answer is None:
@@ -138,12 +127,7 @@ class ApiServer:
         return pod
 
     def find(self, tag: str, timeout: tuple[float, float] = http.QUESTION_S) -> tuple[Pod, ...]:
-        """Return the unfinished pods with this tag, running pods last.
-
-        Raises:
-            ClusterUnavailableError: the server gave no answer.
-            ClusterRefusedError: the server refused the query.
-        """
+        """Return the unfinished pods with this tag, running pods last."""
         question = f"the pods with the label {LABEL}={tag}"
         labels = {LABEL: tag, _ROLE: self.role}
         terms = ",".join(f"{name}={value}" for name, value in labels.items())
@@ -313,7 +297,6 @@ def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the reasons why a pod waits or has ended, such as eviction or lack of memory."""
     own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
     if own:
         yield ": ".join(own)

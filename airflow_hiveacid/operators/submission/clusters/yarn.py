@@ -69,12 +69,7 @@ class YarnApplication(Application):
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """Parse one application from the resource manager's JSON.
-
-        Raises:
-            KeyError, TypeError, AttributeError: the JSON is not an application, or lacks an ID or
-                state.
-        """
+        """Parse one application from the resource manager's JSON."""
         id_, state = str(answer["id"]), str(answer["state"])
         final_status = str(answer.get("finalStatus") or _UNDEFINED)
         queue = str(answer.get("queue") or "")
@@ -232,7 +227,6 @@ class ResourceManager:
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
     def _log_file(self, folder: str, name: str, timeout_s: float) -> bytes:
-        """Return the node's answer with the end of one log file of a container."""
         url = f"{folder}/{name}"
         auth = self._login_for(url)
         request = {
@@ -344,7 +338,6 @@ def _user() -> str | None:
 
 
 def _way(url: str) -> dict[str, Any]:
-    """Return the environment's proxies and certificates for a URL, as arguments of `requests`."""
     return {"proxies": get_environ_proxies(url), "verify": http.certificates()}
 
 
