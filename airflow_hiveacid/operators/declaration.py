@@ -5,7 +5,7 @@ fields, the attributes, the checks while Airflow parses a DAG and the fields of 
 come from the signature. The constructor remains a plain function, so Airflow, editors and type
 checkers read its signature as usual.
 
-`HiveAcidConvertOperator` in `operators/hive_acid.py` is a short example.
+`HiveAcidConvertOperator` in `operators/maintenance.py` is a short example.
 """
 
 from __future__ import annotations

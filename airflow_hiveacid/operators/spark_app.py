@@ -52,9 +52,13 @@ from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
-from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
+from airflow_hiveacid.operators.submission.submission import (
+    Lineage,
+    Program,
+    SparkArguments,
+    Submission,
+)
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
 from airflow_hiveacid.operators.submission.unused_settings import check_settings
 from airflow_hiveacid.plan import arguments

@@ -27,26 +27,27 @@ from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
-    HiveAcidConvertOperator,
+    HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidLoadOperator,
     HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.maintenance import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidConvertOperator,
+)
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.airflow.test_submission import KUBERNETES, SPEC, YARN
 from tests.contract.stub_server import StubServer

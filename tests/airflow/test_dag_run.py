@@ -19,7 +19,8 @@ from tests.support.pretended_yarn import ResourceManager
 _DAG = """
 from datetime import timedelta
 from airflow.sdk import DAG, Asset
-from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator, HiveAcidDeleteOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 
 with DAG("{dag_id}", schedule=None):

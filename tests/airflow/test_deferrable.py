@@ -41,7 +41,7 @@ from airflow_hiveacid.operators.submission.deferral import (
 )
 from airflow_hiveacid.operators.submission.kill import Attempt
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.watch.poll_threads import in_thread_of
 from tests.support.airflow_support import (

@@ -16,8 +16,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL, driver_of
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,
     RESULT_URI_KEY,

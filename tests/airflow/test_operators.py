@@ -38,23 +38,25 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCleanTablesOperator,
-    HiveAcidCompactOperator,
-    HiveAcidConvertOperator,
+    HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidLoadOperator,
     HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
-from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.maintenance import (
+    HiveAcidCleanOperator,
+    HiveAcidCleanTablesOperator,
+    HiveAcidCompactOperator,
+    HiveAcidCompactTablesOperator,
+    HiveAcidConvertOperator,
+    HiveAcidProveErasureOperator,
+    HiveAcidRebalanceOperator,
+)
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from tests.support.airflow_minors import DagBag, DagSerialization
 from tests.support.airflow_support import Connections, FakeSpark, context_of, run_task

@@ -12,8 +12,8 @@ import pytest
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, TransactionSpec
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
 from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,

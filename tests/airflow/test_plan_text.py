@@ -8,9 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCompactOperator,
-)
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
     came_of,

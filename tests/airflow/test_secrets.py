@@ -45,8 +45,8 @@ from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from tests.contract.sasl_server import PlainHalf, Refusal, SaslServer
 from tests.support.airflow_support import (
     Connections,

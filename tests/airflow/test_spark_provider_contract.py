@@ -23,7 +23,7 @@ from requests.auth import HTTPBasicAuth
 from airflow_hiveacid.operators import spark_app
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import provider_names, submitter
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from tests.support.airflow_support import Connections
 
 PACKAGE = Path(spark_app.__file__).resolve().parents[1]

@@ -11,12 +11,12 @@ from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY

@@ -26,9 +26,8 @@ from airflow_hiveacid.operators.submission.resumption import (
     SUBMISSION_KEY,
     Resumable,
 )
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
-from airflow_hiveacid.operators.submission.submission import Program, Submission
+from airflow_hiveacid.operators.submission.submission import Program, SparkArguments, Submission
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import (
     METASTORE_URI,

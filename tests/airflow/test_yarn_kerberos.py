@@ -21,11 +21,8 @@ from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
-    HiveAcidMergeOperator,
-)
+from airflow_hiveacid.operators.hive_acid import HiveAcidMergeOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator

@@ -19,8 +19,8 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EX
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of, server_of
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 
 def cluster_run_of(  # noqa: PLR0913 - each is a separate choice

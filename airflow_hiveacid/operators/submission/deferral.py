@@ -39,10 +39,10 @@ from airflow_hiveacid.jobs.specs.job import (
 )
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.submission.clusters import kubernetes_login
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
+from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
 from airflow_hiveacid.operators.submission.resumption import Resumable
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 _SETTINGS: Final = (NAMESPACE, *kubernetes_login.SETTINGS)
 _VARIABLES: Final = (

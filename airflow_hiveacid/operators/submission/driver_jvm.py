@@ -37,8 +37,7 @@ from typing import Final
 from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
 from airflow_hiveacid.operators.submission.checks.java_check import is_sparks_own
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 """Log4j's settings for drivers on the worker: warnings and errors."""

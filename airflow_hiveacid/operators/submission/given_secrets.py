@@ -16,8 +16,8 @@ from typing import Final
 from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.format.known_secrets import keep_secret
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
 
 _NOT_A_SECRET: Final = re.compile(

@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.operators.submission.clusters import cluster_run
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.watch.poll_threads import in_thread_of
 
 if TYPE_CHECKING:

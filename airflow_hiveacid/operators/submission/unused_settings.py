@@ -4,7 +4,7 @@ Input is the resolved target and the operator's rendered arguments. Output is wa
 log, or an error. This module knows no running task.
 
 Example:
-    >>> from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    >>> from airflow_hiveacid.operators.submission.submission import SparkArguments
     >>> target = SparkTarget(conn_id="s", master="local[2]")
     >>> unused_settings(target, SparkArguments(conn_id="s", num_executors=4))
     ['num_executors has no effect: Spark runs in local mode (master local[2])']
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import DEPLOY_MODE, YARN_QUEUE, SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 log = logging.getLogger(__name__)
 
