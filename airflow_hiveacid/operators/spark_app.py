@@ -194,7 +194,8 @@ class HiveAcidSparkOperator(
 
     def build_job(self) -> Job:
         """Return the spec of the operator's only job, from the rendered arguments."""
-        return type(self).spec_type(**self.job_arguments())
+        job: Job = type(self).spec_type(**self.job_arguments())
+        return job
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
         """Return the jobs that the rendered arguments describe, in order.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import typing
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -100,9 +99,10 @@ def test_the_signature_shows_types_and_the_docstring_describes_each_argument(nam
 @every_operator
 def test_the_arguments_of_a_job_are_fields_of_its_spec(name: str) -> None:
     cls = _CLASSES[name]
-    returned = getattr(getattr(cls, "build_job", None), "__annotations__", {}).get("return", "")
-    spec = getattr(sys.modules[cls.__module__], returned, None)
-    spec = getattr(cls, "statement_type", spec)
+    spec = getattr(cls, "spec_type", None)
+    if spec is None and hasattr(cls, "build_job"):
+        spec = typing.get_type_hints(cls.build_job)["return"]
+    spec = getattr(spec, "__self__", spec)  # the class of a method that makes the spec
     if not dataclasses.is_dataclass(spec):
         return  # the arguments are SQL text, or the task has no job
     fields = {one.name for one in dataclasses.fields(spec)}

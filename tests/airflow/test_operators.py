@@ -716,7 +716,7 @@ def test_a_source_may_be_the_result_of_an_upstream_task() -> None:
 def test_a_typo_is_a_dag_import_error_that_names_the_task_and_argument(tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text(
         "from airflow.sdk import DAG\n"
-        "from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator\n"
+        "from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator\n"
         "with DAG('typo', schedule=None):\n"
         "    HiveAcidCompactOperator(task_id='nightly', table='db.t', choice='mayor')\n"
     )

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.operators import spark_app
 from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
@@ -216,7 +217,7 @@ def test_the_description_of_an_operators_result_is_logged(monkeypatch: pytest.Mo
     told: list[str] = []
     log = SimpleNamespace(info=lambda text, *parts: told.append(text % parts))
     monkeypatch.setattr(HiveAcidCompactOperator, "log", log)
-    monkeypatch.setattr(task, "describe", lambda _result: compaction_lines(PLANNED))
+    monkeypatch.setattr(spark_app, "detail_lines", lambda _: compaction_lines(PLANNED))
     run_task(task)
     planned = list(compaction_lines(PLANNED))
     at = told.index(planned[0])
