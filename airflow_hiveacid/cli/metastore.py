@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.cli import arguments
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import metastore_client
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
     """Return a metastore client; it connects when its first method is called."""
-    return metastore_client.connect(endpoint_of(options))
+    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
+
+    return connect(endpoint_of(options))
 
 
 def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:

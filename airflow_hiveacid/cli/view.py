@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.format import errors
@@ -40,13 +40,14 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.past import past_of
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 PRESENT: Final = VersionSpec()
 """The version that a command reads by default."""
@@ -147,9 +148,11 @@ def _by_hand(options: argparse.Namespace) -> TableView:
 
 @contextmanager
 def read_transaction(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None = None
 ) -> Iterator[MetastoreTransaction]:
     """Hold a read transaction on a table or one of its partitions during the `with` block."""
+    from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - needs Thrift
+
     access = TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
@@ -161,7 +164,7 @@ def read_transaction(
 
 
 def _as_of(
-    client: MetastoreClient,
+    client: MetastorePort,
     table: TableInfo,
     view: TableView,
     txn: MetastoreTransaction,
@@ -180,7 +183,7 @@ def _as_of(
 
 
 def view_of(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
 ) -> TableView:
     """Return the view of a table, or of a single partition, at a snapshot."""
     return TableView(
@@ -206,7 +209,7 @@ def view_of(
 
 
 def _partitions(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None
 ) -> tuple[PartitionInfo, ...]:
     if wanted is None:
         return client.list_partitions(table)
