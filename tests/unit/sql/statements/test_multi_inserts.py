@@ -142,9 +142,6 @@ def test_a_union_in_from_and_windows_in_inserts_are_read() -> None:
     ]
 
 
-TWO = " INSERT INTO db.t SELECT a INSERT INTO db.u SELECT a"
-
-
 @pytest.mark.parametrize(
     ("text", "column", "message"), refusals_of(CASES / "refused_multi_inserts.txt")
 )
