@@ -20,13 +20,8 @@ from airflow.serialization.definitions.dag import SerializedDAG
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import (
-    AtEnd,
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -247,9 +242,9 @@ def test_the_sensor_and_the_compaction_have_the_same_thresholds(dag_bag: DagBag)
     dag = dag_bag.dags[COMPACTION]
     given = dag.get_task("needed").thresholds()
     spec = dag.get_task("compact").build_job()
-    assert isinstance(spec, CompactSpec)
+    assert isinstance(spec, maintenance.CompactSpec)
     assert (spec.delta_count, spec.delta_ratio) == (given.delta_count, given.delta_ratio)
-    assert spec.choice is CompactionChoice.AUTO
+    assert spec.choice is maintenance.CompactionChoice.AUTO
     assert {task.table for task in dag.tasks} == {str(FLIGHTS)}
 
 
@@ -302,7 +297,7 @@ def test_the_example_dag_watches_the_table_that_it_compacts(dag_bag: DagBag) -> 
     (watcher,) = asset.watchers
     watched = watcher.trigger.serialize()[1]["condition"]
     spec = dag.get_task("compact").build_job()
-    assert isinstance(spec, CompactSpec)
+    assert isinstance(spec, maintenance.CompactSpec)
     assert watched["table"] == spec.target == "demo.customers"
     thresholds = watched["thresholds"]
     assert thresholds["delta_count"] == spec.delta_count
@@ -398,8 +393,10 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
-        CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
+        maintenance.CompactSpec(
+            tables=tables, max_bytes=10, at_end=maintenance.AtEnd.STOP, plan_only=plan_only
+        ),
+        maintenance.CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
 

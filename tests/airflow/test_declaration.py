@@ -18,13 +18,7 @@ from airflow.sdk import DAG, BaseOperator
 
 from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators import kinds
-from airflow_hiveacid.operators.declaration import (
-    Argument,
-    DeclaredArguments,
-    declaration,
-    setting,
-)
+from airflow_hiveacid.operators import declaration, kinds
 from airflow_hiveacid.plan import arguments
 
 _FILE: Final = Path(__file__).with_name("template_fields.txt")
@@ -36,7 +30,7 @@ _CLASSES: Final[dict[str, Any]] = {
 every_operator = pytest.mark.parametrize("name", sorted(_CLASSES))
 
 
-class Example(DeclaredArguments, BaseOperator):
+class Example(declaration.DeclaredArguments, BaseOperator):
     """An operator with one argument for its job, and one for itself.
 
     Args:
@@ -44,12 +38,12 @@ class Example(DeclaredArguments, BaseOperator):
         slow: a switch.
     """
 
-    @declaration
+    @declaration.declaration
     def __init__(
         self,
         *,
-        count: Annotated[int | str, Argument(arguments.whole_number, field="number")],
-        slow: Annotated[bool | str, setting(arguments.truth, shown_as="json")] = False,
+        count: Annotated[int | str, declaration.Argument(arguments.whole_number, field="number")],
+        slow: Annotated[bool | str, declaration.setting(arguments.truth, shown_as="json")] = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -59,7 +53,7 @@ class Example(DeclaredArguments, BaseOperator):
 class Later(Example):
     """An operator with an argument of its own beside those of its base class."""
 
-    @declaration
+    @declaration.declaration
     def __init__(
         self,
         *,

@@ -13,12 +13,7 @@ import pytest
 from botocore.exceptions import ConnectionClosedError
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    HiveAcidError,
-    StoreUnavailableError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
@@ -136,11 +131,11 @@ def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3
     )
     two = InsertSpec(target=f"{lab.db}.t", source=own, columns=names)
     with pytest.raises(
-        UnsupportedTableError, match="run the two statements in separate transactions"
+        errors.UnsupportedTableError, match="run the two statements in separate transactions"
     ):
         lab.run(TransactionSpec(statements=(one, two)))
     lab.table("flat", columns, kind=TransactionalKind.NONE)
-    with pytest.raises(HiveAcidError, match="no renames"):
+    with pytest.raises(errors.HiveAcidError, match="no renames"):
         lab.run(ConvertSpec(target=f"{lab.db}.flat", to=ConversionTarget.INSERT_ONLY))
     lab.truncate("t")
     check(lab, [])
@@ -210,7 +205,7 @@ def test_a_file_that_s3_completes_after_the_abort_is_invisible_and_cleaning_remo
         raise ConnectionClosedError(endpoint_url=s3.endpoint)
 
     completes = "provide-client-params.s3.CompleteMultipartUpload"
-    with _provided(api, completes, lose), pytest.raises(StoreUnavailableError):
+    with _provided(api, completes, lose), pytest.raises(errors.StoreUnavailableError):
         lab.insert("t", [(2, "late")], ["id", "v"])
     key = str(late[0]["Key"])
     assert s3.uploads() == []
@@ -244,10 +239,10 @@ def test_with_a_hive_3_metastore_only_compactions_with_a_single_result_file_run(
         lab.insert(name, [(i, f"v{i}") for i in range(4)], names)
         lab.delete(name, "id = 0")
     rows: list[Row] = [(i, f"v{i}") for i in range(1, 4)]
-    with pytest.raises(CompactionNotDoneError, match=r"Hive 3\.1 cannot hide them"):
+    with pytest.raises(errors.CompactionNotDoneError, match=r"Hive 3\.1 cannot hide them"):
         compacted(lab, CompactionChoice.MAJOR, "b")
     other = lab.client.open_txn()
-    with pytest.raises(CompactionNotDoneError, match=f"transaction {other} is open"):
+    with pytest.raises(errors.CompactionNotDoneError, match=f"transaction {other} is open"):
         compacted(lab, CompactionChoice.MAJOR)
     lab.client.abort_txn(other)
     assert compacted(lab, CompactionChoice.MAJOR)[::2] == (True, ["base_0000002"])

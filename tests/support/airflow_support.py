@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from airflow_hiveacid import operators
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
@@ -296,6 +297,12 @@ class StateStore(dict[str, Any]):
 
     def delete(self, key: str) -> None:
         self.pop(key, None)
+
+
+def operator_of(text: str) -> tuple[Any, dict[str, Any]]:
+    """Return the operator's class and the arguments of a case: a name, and JSON."""
+    name, _, arguments = text.strip().partition(" ")
+    return getattr(operators, name), json.loads(arguments)
 
 
 def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) -> dict[str, Any]:

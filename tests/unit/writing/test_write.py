@@ -13,21 +13,9 @@ from typing import Any, cast
 import pytest
 from pyarrow.fs import FileSystem
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    DirectoryExistsError,
-    EarlierRunUnknownError,
-    FencedError,
-    MetastoreUnavailableError,
-    OtherOwnerError,
-    OvertakenError,
-    StorageError,
-    TableChangedError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
@@ -194,7 +182,7 @@ def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_wr
     overwrite = replace(job, key="other", operation=OVERWRITE)
     late = replace(job, operation=operation, at={"allocated": overwrite.run})
     if operation is INSERT:  # a change of rows is begun anew by the transaction itself
-        with pytest.raises(OvertakenError, match="base_0000002"):
+        with pytest.raises(errors.OvertakenError, match="base_0000002"):
             late.run()
         assert directories(table) == {"base_0000002"}
         assert notes(table) == ["done", "prepared"]
@@ -215,7 +203,7 @@ def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
         job.client.commit_txn(early)
         server.clean_write_ids()
 
-    with pytest.raises(OvertakenError, match="base_0000002"):
+    with pytest.raises(errors.OvertakenError, match="base_0000002"):
         replace(job, at={"allocated": overwrite}).run()
     assert job.run().txn.write_ids[table.ref] == 3
 
@@ -240,7 +228,7 @@ def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment
         job.client.allocate_write_id(txn_id, table.ref)
         job.client.commit_txn(txn_id)
 
-    with pytest.raises(OvertakenError, match="delta_0000002"):
+    with pytest.raises(errors.OvertakenError, match="delta_0000002"):
         replace(job, operation=OVERWRITE, at={"registered": stranger}).run()
     assert directories(table) == {"delta_0000002_0000002_0000"}
 
@@ -249,7 +237,7 @@ def test_a_directory_that_already_exists_is_not_changed(job: Job, table: TableIn
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
-    with pytest.raises(DirectoryExistsError, match="was not changed"):
+    with pytest.raises(errors.DirectoryExistsError, match="was not changed"):
         job.run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
     assert directories(table) == {old.name}
@@ -263,10 +251,10 @@ def test_a_completed_rename_that_raised_an_error_is_undone(
 
     def lossy(staging: Staging, names: list[str]) -> None:
         real(staging, names)
-        raise StorageError("the answer was lost")
+        raise errors.StorageError("the answer was lost")
 
     monkeypatch.setattr(Staging, "publish", lossy)
-    with pytest.raises(StorageError, match="lost"):
+    with pytest.raises(errors.StorageError, match="lost"):
         job.run()
     assert directories(table) == set()
 
@@ -274,7 +262,7 @@ def test_a_completed_rename_that_raised_an_error_is_undone(
 def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
     retry = replace(job, attempt=SECOND)
     zombie = replace(job, at={"noted": retry.run})
-    with pytest.raises((FencedError, TransactionAbortedError)):
+    with pytest.raises((errors.FencedError, errors.TransactionAbortedError)):
         zombie.run()
     assert directories(table) == {"delta_0000002_0000002_0000"}
     assert notes(table) == ["done", "prepared"]
@@ -293,7 +281,7 @@ def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(
 
 def test_a_late_older_generation_of_a_job_is_fenced(job: Job, table: TableInfo) -> None:
     replace(job, attempt=SECOND, generation=1).run()
-    with pytest.raises(FencedError):
+    with pytest.raises(errors.FencedError):
         job.run()
     assert directories(table) == {"delta_0000001_0000001_0000"}
 
@@ -305,7 +293,7 @@ def test_an_aborted_transaction_is_detected_right_before_publishing(
         server.end(server.txns[max(server.txns)], TxnState.ABORTED)
 
     seen: list[str] = []
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         replace(job, at={"registered": abort, "published": lambda: seen.append("p")}).run()
     assert seen == []
     assert directories(table) == set()
@@ -317,10 +305,10 @@ def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     def rival() -> None:
-        error = WriteConflictError(txn_id=1, reason="write conflict")
+        error = errors.WriteConflictError(txn_id=1, reason="write conflict")
         server.break_next("commit_txn", error, is_done=False)
 
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(job, operation=UPDATE, at={"body_done": rival}).run()
     assert directories(table) == set()
     assert notes(table) == []
@@ -345,7 +333,7 @@ def test_an_update_that_changes_no_row_causes_no_conflict(
 
 def cut_off(server: FakeMetastore) -> None:
     """Lose the answer to a commit that happens, and every answer that could tell of it."""
-    lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+    lost = errors.MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
     server.break_next("commit_txn", lost, is_done=True)
     for _ in range(99):
         server.break_next("valid_txns", lost, is_done=False)
@@ -354,7 +342,7 @@ def cut_off(server: FakeMetastore) -> None:
 def test_after_a_commit_with_an_unknown_state_nothing_is_removed(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    with pytest.raises(CommitStateUnknownError):
+    with pytest.raises(errors.CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
     server.faults.clear()
     assert "delta_0000001_0000001_0000" in directories(table)
@@ -369,7 +357,7 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     job.run()
     for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.json"):
         entry.write_text(entry.read_text()[:40])
-    with pytest.raises(EarlierRunUnknownError, match="_hiveacid directory is damaged"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="_hiveacid directory is damaged"):
         replace(job, attempt=SECOND).run()
     assert replace(job, attempt=SECOND, generation=1).run().state is WriteState.COMMITTED
     assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
@@ -396,11 +384,13 @@ def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
         is_confirmed=True,
     )
     Ledger.of(table).write(forged)
-    with pytest.raises(EarlierRunUnknownError, match="has allocated transactions only up to 2"):
+    with pytest.raises(
+        errors.EarlierRunUnknownError, match="has allocated transactions only up to 2"
+    ):
         job.run()
     Ledger.of(table).withdraw(forged)
     Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
-    with pytest.raises(EarlierRunUnknownError, match="write IDs of the table only up to 3"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="write IDs of the table only up to 3"):
         job.run()
     assert directories(table) == before
     assert job.client.show_locks(table.ref) == ()
@@ -415,7 +405,7 @@ def test_a_metastore_restored_from_an_older_backup_is_detected(
     replace(job, key="between").run()
     job.run()
     server.txns, server.write_ids, server.next_write_id = backup
-    with pytest.raises(EarlierRunUnknownError, match="restored from a backup that is older"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="restored from a backup that is older"):
         replace(job, attempt=SECOND).run()
     assert replace(job, key="before", attempt=SECOND).run().state is WriteState.ABORTED  # known
 
@@ -482,7 +472,7 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     dead = writing(job.client, replace(job, at={"noted": die}).order())
     with ExitStack() as never_left:
         write = never_left.enter_context(dead)
-        with pytest.raises((KeyboardInterrupt, DirectoryExistsError)):
+        with pytest.raises((KeyboardInterrupt, errors.DirectoryExistsError)):
             job.publish(write)
         never_left.pop_all()
     clock.sleep(21)
@@ -532,7 +522,7 @@ def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_origina
     clock.sleep(21)
     server.reap()
     original, server.metastore_id = server.metastore_id, "clone"
-    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+    with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
         replace(job, attempt=SECOND).run()
     assert directories(table) >= before
     server.metastore_id = original
@@ -565,7 +555,7 @@ def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_ta
         job.client.drop_table(table.ref, delete_data=False)
         server.put_table(replace(table, table_id="another"))
 
-    with pytest.raises(TableChangedError):
+    with pytest.raises(errors.TableChangedError):
         replace(job, at={"registered": make_again}).run()
     assert directories(table) == set()
 
@@ -595,7 +585,7 @@ def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
         assert job.run(month).state is WriteState.COMMITTED
         assert published.is_dir()
         return
-    with pytest.raises(OvertakenError, match="month=1 is not at"):
+    with pytest.raises(errors.OvertakenError, match="month=1 is not at"):
         job.run(month)
     assert not published.exists()
     assert notes(table) == []
@@ -650,14 +640,14 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
             write.register()
 
     if is_moved:
-        with pytest.raises(OvertakenError, match="is not at"):
+        with pytest.raises(errors.OvertakenError, match="is not at"):
             write()
     else:
         write()
 
 
 def cannot_delete(*_: object) -> None:
-    raise StorageError("the disk is read-only now")
+    raise errors.StorageError("the disk is read-only now")
 
 
 def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
@@ -665,11 +655,11 @@ def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
 ) -> None:
     def die() -> None:
         monkeypatch.setattr(publish, "delete_directory", cannot_delete)
-        error = WriteConflictError(txn_id=1, reason="write conflict")
+        error = errors.WriteConflictError(txn_id=1, reason="write conflict")
         server.break_next("commit_txn", error, is_done=False)
 
     overwrite = replace(job, operation=OVERWRITE)
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(overwrite, at={"body_done": die}).run()
     assert "base_0000001" in directories(table)
     assert notes(table) == ["prepared"]
@@ -691,7 +681,7 @@ def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     server.reap()
     with monkeypatch.context() as patch:
         patch.setattr(abandoned, "delete_directory", cannot_delete)
-        with pytest.raises(StorageError, match="read-only"):
+        with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]
     replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
@@ -703,11 +693,13 @@ def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeat
 ) -> None:
     """It may be compacted after its commit, or cleaned after its abort: a person must check."""
 
-    with pytest.raises(CommitStateUnknownError):
+    with pytest.raises(errors.CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
     server.faults.clear()
     shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
-    with pytest.raises(EarlierRunUnknownError, match="Check whether the change is in the table"):
+    with pytest.raises(
+        errors.EarlierRunUnknownError, match="Check whether the change is in the table"
+    ):
         replace(job, attempt=SECOND).run()
     assert "delta_0000002_0000002_0000" not in directories(table)
     assert notes(table) == ["prepared"]
@@ -735,7 +727,7 @@ def test_a_write_is_refused_if_the_definition_of_its_table_changes_meanwhile(
     def change() -> None:
         server.tables[table.ref] = replace(table, **changes)
 
-    with pytest.raises(TableChangedError, match=what):
+    with pytest.raises(errors.TableChangedError, match=what):
         replace(job, at={"allocated": change}).run()
     assert directories(table) == set()
 
@@ -844,7 +836,7 @@ def answer(job: Job, result: str) -> JobResult:
 @pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
 def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
     with pytest.raises(
-        EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
+        errors.EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
     ):
         answer(job, result)
     assert job.client.show_locks(job.table.ref) == ()

@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    EarlierRunUnknownError,
-    OvertakenError,
-    StatementChangedError,
-    StorageError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
@@ -239,13 +232,13 @@ def test_an_unconfirmed_commit_is_proven_by_the_directories_of_any_one_table(
             entry.unlink()
         for directory in directories(table):
             (place / directory).rename(place / "base_0000009")
-    with pytest.raises(EarlierRunUnknownError):
+    with pytest.raises(errors.EarlierRunUnknownError):
         replace(both, attempt=AttemptId(3, "3" * 12)).run()
 
 
 def test_different_statements_under_the_same_job_key_are_refused(both: Both) -> None:
     both.run()
-    with pytest.raises(StatementChangedError):
+    with pytest.raises(errors.StatementChangedError):
         replace(both, attempt=AttemptId(2, "2" * 12), statement="others").run()
 
 
@@ -254,7 +247,7 @@ def test_an_existing_directory_in_the_second_table_leaves_the_first_one_unchange
 ) -> None:
     place = Path(both.tables[1].location.removeprefix("file:"))
     (place / "delta_0000001_0000001_0001").mkdir()
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         both.run()
     assert [directories(t) for t in both.tables] == [set(), {"delta_0000001_0000001_0001"}]
 
@@ -271,7 +264,7 @@ def test_a_write_that_is_overtaken_in_the_second_table_leaves_nothing_in_the_fir
             stage(write, part, StatementId(0), is_base=True)
             finish(write)
 
-    with pytest.raises(OvertakenError, match="base_0000002"):
+    with pytest.raises(errors.OvertakenError, match="base_0000002"):
         replace(inserts, at={"allocated": overwrite}).run()
     assert [directories(t) for t in both.tables] == [set(), {"base_0000002"}]
     inserts.run()
@@ -281,7 +274,7 @@ def test_a_write_that_is_overtaken_in_the_second_table_leaves_nothing_in_the_fir
 @ONE_WINS
 def test_a_conflict_in_the_second_table_removes_the_files_of_the_first_one_too(both: Both) -> None:
     other = replace(both, tables=both.tables[1:], key="other")
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(both, at={"published": other.run}).run()
     assert [directories(t) for t in both.tables] == [set(), {"delta_0000002_0000002_0000"}]
     assert [notes(t) for t in both.tables] == [[], ["done", "prepared"]]
@@ -291,7 +284,7 @@ def test_a_failure_to_undo_one_table_does_not_stop_the_undo_of_the_other(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
-        raise StorageError("the disk is read-only now")
+        raise errors.StorageError("the disk is read-only now")
 
     def die() -> None:
         raise DeadError

@@ -25,12 +25,7 @@ from airflow_hiveacid.metastore.gen.compaction.ttypes import (
     CompactionInfoStruct,
     OptionalCompactionInfoStruct,
 )
-from airflow_hiveacid.metastore.gen.constraints.ttypes import (
-    CheckConstraintsResponse,
-    DefaultConstraintsResponse,
-    NotNullConstraintsResponse,
-    SQLNotNullConstraint,
-)
+from airflow_hiveacid.metastore.gen.constraints import ttypes
 from airflow_hiveacid.metastore.gen.notifications.ttypes import (
     CurrentNotificationEventId,
     NotificationEvent,
@@ -138,13 +133,15 @@ def test_hive_3_1_lacks_no_call_that_its_generation_should_have() -> None:
 
 
 def test_a_server_between_the_generations_is_worked_around_as_hive_3_1() -> None:
-    column = SQLNotNullConstraint(column_name="ID", nn_name="n", enable_cstr=True)
+    column = ttypes.SQLNotNullConstraint(column_name="ID", nn_name="n", enable_cstr=True)
     server = Server(
         create_table=nothing,
         alter_table_with_environment_context=nothing,
-        get_not_null_constraints=lambda _: NotNullConstraintsResponse(notNullConstraints=[column]),
-        get_default_constraints=lambda _: DefaultConstraintsResponse(defaultConstraints=[]),
-        get_check_constraints=lambda _: CheckConstraintsResponse(checkConstraints=[]),
+        get_not_null_constraints=lambda _: ttypes.NotNullConstraintsResponse(
+            notNullConstraints=[column]
+        ),
+        get_default_constraints=lambda _: ttypes.DefaultConstraintsResponse(defaultConstraints=[]),
+        get_check_constraints=lambda _: ttypes.CheckConstraintsResponse(checkConstraints=[]),
     )
     with StubServer(**server.answers) as stub, client_of(stub) as client:
         assert client.generation is MetastoreGeneration.V4

@@ -13,14 +13,9 @@ from py4j.protocol import Py4JError
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.engine import executors
+from airflow_hiveacid.spark.engine import executors, java_names
 from airflow_hiveacid.spark.engine.expressions import hive_functions
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.java_names import (
-    JavaNames,
-    UnknownJavaCallError,
-    unknown_calls,
-)
 from airflow_hiveacid.spark.engine.tasks import collected
 from airflow_hiveacid.spark.reading.files import bounds as bounds_module
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
@@ -36,19 +31,19 @@ def absent(*_: object, **__: object) -> NoReturn:
 
 
 def call_a_package() -> None:
-    JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
+    java_names.JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("call", [absent, call_a_package])
 def test_a_missing_method_or_class_is_told_from_other_failures(call: Callable[[], None]) -> None:
-    with pytest.raises(UnknownJavaCallError) as raised, unknown_calls():
+    with pytest.raises(java_names.UnknownJavaCallError) as raised, java_names.unknown_calls():
         call()
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("error", [Py4JError("the JVM has ended"), TypeError("a does not exist")])
 def test_another_failure_stays_as_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, unknown_calls():
+    with pytest.raises(type(error)) as raised, java_names.unknown_calls():
         raise error
     assert raised.value is error
 
@@ -203,7 +198,7 @@ def _read_in_python(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def native(*_: object) -> NoReturn:
-        raise UnknownJavaCallError("Constructor InMemoryFileIndex does not exist")
+        raise java_names.UnknownJavaCallError("Constructor InMemoryFileIndex does not exist")
 
     monkeypatch.setattr(kind, "_native", native)
     monkeypatch.setattr(kind, "with_arrow", lambda _, *asked: asked)

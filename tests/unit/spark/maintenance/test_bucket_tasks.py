@@ -21,12 +21,7 @@ from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.write import whole_stripes
-from airflow_hiveacid.storage.acid.write.bucket_merge import (
-    BucketCompaction,
-    CompactedFile,
-    compact_bucket,
-)
+from airflow_hiveacid.storage.acid.write import bucket_merge, whole_stripes
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -78,9 +73,9 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def works(root: Path, *outputs: BaseName | DeltaName) -> list[BucketCompaction]:
+def works(root: Path, *outputs: BaseName | DeltaName) -> list[bucket_merge.BucketCompaction]:
     return [
-        BucketCompaction(
+        bucket_merge.BucketCompaction(
             columns=COLUMNS,
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts,
@@ -94,7 +89,7 @@ def works(root: Path, *outputs: BaseName | DeltaName) -> list[BucketCompaction]:
     ]
 
 
-def content(root: Path, file: CompactedFile) -> pa.Table:
+def content(root: Path, file: bucket_merge.CompactedFile) -> pa.Table:
     staging, name = Staging(location=str(root), token="t"), bucket_file(file.bucket_id)
     return orc.ORCFile(staging.attempt_path(file.directory, name, file.attempt)).read()
 
@@ -117,7 +112,7 @@ def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)
-        for file in compact_bucket(work, "whole")
+        for file in bucket_merge.compact_bucket(work, "whole")
     }
     found = compact_buckets(SPARK, works(table, *outputs))
     parts, rest = split

@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    MetastoreUnavailableError,
-    NotTransactionalError,
-    PartitionsFailedError,
-    SortedTableError,
-    StorageError,
-    TableNotFoundError,
-    TaskKilledError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     Column,
@@ -211,8 +202,8 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse.table("bad", days=("1", "2") if "day" in name else ())
     warehouse.table("good")
     with monkeypatch.context() as patch:
-        fail_for(patch, name, StorageError("the disk is full"))
-        with pytest.raises(PartitionsFailedError) as caught:
+        fail_for(patch, name, errors.StorageError("the disk is full"))
+        with pytest.raises(errors.PartitionsFailedError) as caught:
             warehouse.clean()
     assert caught.value.retryable
     assert caught.value.failed == {name: "the disk is full"}
@@ -228,10 +219,10 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("bad")
-    down = MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
+    down = errors.MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
     fail_for(monkeypatch, "default.bad", down)
     monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert caught.value.failed == {"default.bad": str(down)}
 
@@ -245,11 +236,11 @@ def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
 
     def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
         if table.ref == bad.ref:
-            raise StorageError("no answer")
+            raise errors.StorageError("no answer")
         return read(client, table, name)
 
     monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
     assert warehouse.left("good") == [BASE]
@@ -261,10 +252,10 @@ def test_a_failure_to_clean_the_other_places_of_a_table_fails_the_job(
     warehouse.table("a", days=("1",))
 
     def fail(_: Cleaner) -> CleaningOutcome:
-        raise StorageError("the disk is full")
+        raise errors.StorageError("the disk is full")
 
     monkeypatch.setattr(Cleaner, "clean_staging", fail)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert caught.value.failed == {"default.a": "the disk is full"}
     assert caught.value.done == {"default.a": "removed 2 (8 bytes), kept 0"}
@@ -306,7 +297,7 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         def drop_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
             if self.table.ref == gone.ref:
                 drop()
-                raise StorageError("no such directory")
+                raise errors.StorageError("no such directory")
             return clean(self, partition)
 
         monkeypatch.setattr(Cleaner, "clean", drop_first)
@@ -335,9 +326,9 @@ def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
     warehouse.table("whole")
     staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
     staging.mkdir()
-    fail_for(monkeypatch, "default.bad day=2", StorageError("the disk is full"))
+    fail_for(monkeypatch, "default.bad day=2", errors.StorageError("the disk is full"))
     found = tidied(monkeypatch)
-    with pytest.raises(PartitionsFailedError):
+    with pytest.raises(errors.PartitionsFailedError):
         warehouse.clean(orphan_age_s=0.0)
     assert found == {"good": ["day=1", "day=2"], "whole": [""]}
     assert staging.exists()
@@ -469,9 +460,9 @@ def test_tables_that_cannot_be_cleaned_are_skipped_with_the_reason(warehouse: Wa
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("default.none", TableNotFoundError),
-        ("default.flat", NotTransactionalError),
-        ("default.odd", SortedTableError),
+        ("default.none", errors.TableNotFoundError),
+        ("default.flat", errors.NotTransactionalError),
+        ("default.odd", errors.SortedTableError),
     ],
 )
 def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
@@ -486,7 +477,7 @@ def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
 
 
 @pytest.mark.parametrize(
-    "end", [FencedError(job_key="k", txn_id=1, newer_txn_id=2), TaskKilledError()]
+    "end", [errors.FencedError(job_key="k", txn_id=1, newer_txn_id=2), errors.TaskKilledError()]
 )
 def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
@@ -515,9 +506,9 @@ def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     def kill(name: str) -> None:
         steps.append(name)
         if steps.count(step) == 2:
-            raise TaskKilledError
+            raise errors.TaskKilledError
 
-    with pytest.raises(TaskKilledError):
+    with pytest.raises(errors.TaskKilledError):
         warehouse.clean(on_step=kill)
     assert steps.count(step) == 2
 

@@ -15,13 +15,9 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    OvertakenError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -157,7 +153,7 @@ def test_a_restarted_write_gives_way_to_a_newer_try_that_commits_at_any_step(
     if step == "snapshot":  # it looks into the ledger after that
         assert late.run().status is JobStatus.ALREADY_DONE
     else:
-        with pytest.raises((FencedError, TransactionAbortedError)):
+        with pytest.raises((errors.FencedError, errors.TransactionAbortedError)):
             late.run()
     ((status, (write_id,)),) = [(r.status, r.write_ids.values()) for r in results]
     assert status is JobStatus.COMMITTED
@@ -184,7 +180,7 @@ def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
         txns: list[MetastoreTransaction] = []
-        with pytest.raises(FencedError):
+        with pytest.raises(errors.FencedError):
             overtaken(statement, operation=operation, at=at).run()
         (txn,) = txns
         txn.confirm_alive()
@@ -206,7 +202,7 @@ def test_a_write_that_is_overtaken_every_time_raises_an_error_and_leaves_no_file
     late = Statement(
         server=server, table=table, at={("allocated", n): overwrite for n in range(1, 6)}
     )
-    with pytest.raises(OvertakenError, match="base_0000010"):
+    with pytest.raises(errors.OvertakenError, match="base_0000010"):
         late.run()
     assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
     assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED] * 5

@@ -17,15 +17,9 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    MetastoreUnavailableError,
-    OvertakenError,
-    TransactionAbortedError,
-    UnsupportedFileError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
@@ -242,7 +236,7 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
 
     statement.operation = operation
     statement.at[step] = cut_off
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(table) == set()
@@ -276,7 +270,7 @@ def test_a_write_that_is_killed_during_its_restart_stays_aborted(
 
     monkeypatch.setattr(TableWrite, "take_back", taken_back)
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1 or operation is not INSERT
     assert directories(table) == {"base_0000002"}
@@ -292,7 +286,7 @@ def test_a_write_that_is_overtaken_in_its_last_restart_leaves_no_transaction_ope
         statement.at["registered"] = again
 
     statement.at["registered"] = again
-    with pytest.raises(OvertakenError):
+    with pytest.raises(errors.OvertakenError):
         statement.run()
     states = [txn.state for txn in server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.COMMITTED] * 5
@@ -328,7 +322,7 @@ def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(
         write()
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(table) == {"base_0000002"}
@@ -341,11 +335,11 @@ def test_an_overtaken_write_does_not_restart_if_its_heartbeat_fails(
 
     def meanwhile() -> None:
         write()
-        mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
+        mute = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
         server.break_next("heartbeat", mute, is_done=False)
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(MetastoreUnavailableError, match="cut off"):
+    with pytest.raises(errors.MetastoreUnavailableError, match="cut off"):
         statement.run()
     assert statement.made == 1
     assert directories(table) == {"base_0000002"}
@@ -431,7 +425,7 @@ def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(work: Reissue) -> int:
-        raise UnsupportedFileError(path=work.source, reason="it is not ours")
+        raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
 
     monkeypatch.setattr(second_try, "reissue", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
@@ -450,7 +444,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     """A typed error of a Python worker arrives as text in an error of Spark."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
+        raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
 
     monkeypatch.setattr(second_try, "_FEW_FILES", 0)
     monkeypatch.setattr(job, "run_tasks", refuse)
@@ -508,7 +502,7 @@ def test_a_killed_restart_leaves_no_files_in_a_partition_with_its_own_location(
         statement.at["published"] = lambda: killed(server, partitioned)
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(elsewhere) == {"base_0000002"}
@@ -581,7 +575,7 @@ def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
     """Also if nothing is recorded about the winner, for example about an insert by Hive."""
     statement.policy = ConflictPolicy.STRICT
     statement.at["registered"] = foreign(server, table, name)
-    with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
+    with pytest.raises(errors.WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
         statement.run()
     assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
     assert "not in our ledgers" in "".join(lost.value.__notes__)
@@ -621,6 +615,6 @@ def test_a_restarted_write_conflicts_with_commits_since_its_first_beginning(
     foreign(server, table, name)()
     with begun(job, [access], [], restart_state) as write:
         assert write.txn.began[table.ref] == first
-        with pytest.raises(WriteConflictError):
+        with pytest.raises(errors.WriteConflictError):
             write.look_ahead()
         write.txn.abandon()
