@@ -26,8 +26,8 @@ from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     HiveAcidError,
 )
-from airflow_hiveacid.format.printable import escape_our_log
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
     ConnectionFields,
@@ -60,9 +60,8 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.plan.thresholds import TableHealth
     from airflow_hiveacid.versions.history import TableHistory
 

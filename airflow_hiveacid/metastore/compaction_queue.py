@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format.conflicts import ServerEnum
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 

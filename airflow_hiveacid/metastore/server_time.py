@@ -19,8 +19,7 @@ from typing import Final, Self
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.metastore.locks import LockInfo
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 
 _RESOLUTION_S: Final = 0.001
 """Lock times have millisecond resolution; databases round them up or down."""

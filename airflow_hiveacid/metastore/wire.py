@@ -13,9 +13,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockLevel,
+    LockState,
+    LockType,
+    ServerEnum,
+)
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.gen.compaction.ttypes import CompactionType as WireCompactionType
 from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType

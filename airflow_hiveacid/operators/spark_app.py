@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ConfigurationError,
@@ -30,7 +29,8 @@ from airflow_hiveacid.format.errors import (
     StatementChangedError,
     TaskKilledError,
 )
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import TaskKilledError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators import kinds

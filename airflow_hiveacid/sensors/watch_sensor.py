@@ -21,7 +21,7 @@ from airflow_hiveacid.airflow_names import (
     conf,
 )
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.operators import kinds

@@ -31,7 +31,7 @@ from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
     HiveAcidCollectOperator,

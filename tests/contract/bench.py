@@ -16,8 +16,8 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     components_for,
 )
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.conflicts import DataOperation
     from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import Clock
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))

@@ -40,7 +40,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     fitting_job_id,
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from tests.contract.fake_metastore import FakeMetastore, Txn, Written
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
@@ -16,7 +15,7 @@ from airflow_hiveacid.format.conflicts import (
     MetastoreGeneration,
 )
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.results import JobResult

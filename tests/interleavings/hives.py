@@ -24,9 +24,8 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
     CompactionType,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState, TxnType
 from airflow_hiveacid.metastore.transactions import compaction_work
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.interleavings import readers
 from tests.interleavings.acting import Acting
 from tests.interleavings.disk import File

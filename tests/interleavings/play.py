@@ -11,15 +11,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     EarlierRunUnknownError,
     FencedError,
     HiveAcidError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from tests.interleavings import readers, stand_ins
 from tests.interleavings.ground import is_own, leftovers
 from tests.interleavings.hives import Hives

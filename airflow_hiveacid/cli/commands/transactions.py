@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.metastore.port import OpenTxn
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -149,7 +149,7 @@ class JobSpec:
 
     `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number: all tries
     have the same key. `generation` is incremented when this task is cleared after a success.
-    `attempt` is the ID of this submission (`format.attempts`). `ledger_retention_s` says how long
+    `attempt` is the ID of this submission (`format.ids`). `ledger_retention_s` says how long
     the ledger keeps the entry of this job. The application writes its `JobResult` to `result_uri`,
     if that is not None. `start_timeout_s` limits the wait for the first executor; None means
     Spark's limit. The conflict policy is the job's own, or else the table's, or else

@@ -36,8 +36,8 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import (
 )
 from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
 _TYPES: Final = {

@@ -12,13 +12,14 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
 from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.definitions.tables import (
@@ -32,9 +33,15 @@ from airflow_hiveacid.metastore.definitions.tables import (
     unset_properties,
 )
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
-from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.commit import commit
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of, fence
+from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
+from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
+
+_log = logging.getLogger(__name__)
 
 AroundDrop = Callable[
     [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
@@ -117,3 +124,45 @@ def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
             return drop_partitions(client, statement, before)
         case _:
             raise ConfigurationError(f"{statement.kind} is not a change of a definition")
+
+
+@contextmanager
+def locked(
+    client: MetastorePort, components: Sequence[LockComponent], terms: JobTerms
+) -> Iterator[TxnId]:
+    """Hold these locks in a transaction during the `with` block; yield the transaction's ID.
+
+    As in Hive (DbTxnManager), a transaction holds the locks. But the definitions change
+    immediately, not when it commits, so an abort does not undo any change. The transaction reports
+    no steps, and sends heartbeats at half of the server's time-out.
+    """
+    with ExitStack() as undo:
+        txn_id, heartbeat = open_beating(client, terms.clock, undo)
+        _acquire(client, txn_id, components, terms)
+        yield txn_id
+        undo.pop_all()
+        heartbeat.stop()
+    try:
+        commit(client, txn_id, {}, patience_s=client.txn_timeout_s / 2, clock=terms.clock)
+    except HiveAcidError as error:
+        # A failed commit can be ignored: the transaction held only locks, and the change is already
+        # made.
+        _log.warning("cannot end txn_id=%s, its locks stay until it times out: %s", txn_id, error)
+
+
+def _acquire(
+    client: MetastorePort, txn_id: TxnId, components: Sequence[LockComponent], terms: JobTerms
+) -> None:
+    refs = {component.table for component in components}
+    fencing_token = FencingToken.of(terms, txn_id)
+    acquire(
+        client,
+        LockRequest(
+            txn_id=txn_id,
+            components=tuple(components),
+            agent_info=agent_info_of(fencing_token),
+        ),
+        timeout_s=terms.lock_timeout_s,
+        clock=terms.clock,
+        on_enqueued=lambda: fence(client, fencing_token, txn_id, refs),
+    )

@@ -29,9 +29,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import FencedError, MetastoreError, TransactionAbortedError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
 from airflow_hiveacid.metastore.port import MetastorePort

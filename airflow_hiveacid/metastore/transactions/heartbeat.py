@@ -27,9 +27,9 @@ from airflow_hiveacid.format.errors import (
     TransactionError,
 )
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 # The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
 # intervals.

@@ -21,9 +21,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
 # should not be longer than a short job.

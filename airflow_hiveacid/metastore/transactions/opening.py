@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.locks import (
     named_behind_table_lock,
     presence_component,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
     FencingToken,
@@ -53,7 +53,6 @@ from airflow_hiveacid.metastore.transactions.lock_wait import (
     is_overtaken,
 )
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
 _MOST_REOPENINGS: Final = 5

@@ -41,7 +41,7 @@ from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
@@ -54,7 +54,6 @@ from airflow_hiveacid.metastore.transactions.opening import (
     take_snapshot,
 )
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnType
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
 """The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.

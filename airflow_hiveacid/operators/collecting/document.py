@@ -20,8 +20,8 @@ from dataclasses import astuple, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

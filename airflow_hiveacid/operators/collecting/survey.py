@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
     from airflow_hiveacid.operators.collecting.findings import Finding, TableFacts
     from airflow_hiveacid.plan.compaction_policy import GivenThresholds
     from airflow_hiveacid.plan.thresholds import CompactionPolicy

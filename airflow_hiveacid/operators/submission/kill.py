@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

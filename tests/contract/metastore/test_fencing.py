@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import FencedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from tests.contract.bench import access

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from tests.contract.bench import access, month, start
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
@@ -49,7 +48,7 @@ def compaction(
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
         client,
-        job_terms(job_key, clock=clock or SystemClock()),
+        job_terms(job_key, clock=clock or Clock()),
         table=table,
         partition=month("1"),
         compaction_type=CompactionType.MAJOR,

@@ -24,13 +24,13 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     compacting,
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.bench import NEEDS_V4, access, month, start
 from tests.support.terms import job_terms
 

@@ -8,8 +8,8 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.metastore.preflight import Concern, preflight
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import REAL_PARAMS, access, month, start
 
 if TYPE_CHECKING:

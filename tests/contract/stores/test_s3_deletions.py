@@ -9,10 +9,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import StoreUnavailableError
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable

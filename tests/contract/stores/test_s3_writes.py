@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, RowId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef

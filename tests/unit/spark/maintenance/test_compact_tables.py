@@ -18,7 +18,6 @@ from uuid import uuid4
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
@@ -34,6 +33,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import (
     Column,

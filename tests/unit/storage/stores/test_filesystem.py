@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     CorruptFileError,
@@ -25,7 +24,7 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import TableRef
