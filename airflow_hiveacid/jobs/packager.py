@@ -33,11 +33,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    LocationPermissionError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 
 ROOMS: Final = (
     "format",
@@ -79,7 +75,7 @@ def applications_directory() -> Path:
     for candidate in (_PACKAGE / f"_{APPS}", _PACKAGE.parent / APPS):
         if candidate.is_dir():
             return candidate
-    raise ConfigurationError(
+    raise errors.ConfigurationError(
         f"the Spark applications are missing beside {_PACKAGE.name}; {_INSTALL_AGAIN}"
     )
 
@@ -88,7 +84,7 @@ def application_path(kind: str) -> Path:
     """Return the script that `spark-submit` runs for a kind of job, such as `merge`."""
     path = applications_directory() / f"{kind}.py"
     if not path.is_file():
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"this installation has no Spark application for {kind!r}; {_INSTALL_AGAIN}"
         )
     return path
@@ -155,7 +151,7 @@ def _library_files(name: str) -> dict[str, bytes]:
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as exc:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the library {name} is not installed here, so it cannot be packed for Spark;"
             " install it in the same environment as airflow-provider-hiveacid"
         ) from exc
@@ -224,7 +220,7 @@ def private_directory() -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{path} is not a private directory of this user; remove it, or set TMPDIR to a"
             " private directory"
         )
@@ -248,8 +244,10 @@ def scratch_errors(directory: str | None = None) -> Iterator[None]:
             " process go to TMPDIR: free space there, or set TMPDIR to another directory"
         )
         if error.errno in _DENIED:
-            raise LocationPermissionError(location=where, action="write", reason=reason) from error
-        raise StoreUnavailableError(location=where, action="write", reason=reason) from error
+            raise errors.LocationPermissionError(
+                location=where, action="write", reason=reason
+            ) from error
+        raise errors.StoreUnavailableError(location=where, action="write", reason=reason) from error
 
 
 def _temporary_directory() -> str:

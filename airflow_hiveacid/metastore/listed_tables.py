@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    InvalidNameError,
-    MetastoreCallError,
-    TableNotFoundError,
-    UnsupportedTableError,
-    typed,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def listed_tables(
     client: MetastorePort, db: str, *, is_wanted: Callable[[str], bool] = lambda _: True
-) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
+) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
     A name is `db.table`; only tables that `is_wanted` selects are read. Views are omitted, and
@@ -31,14 +24,14 @@ def listed_tables(
             continue
         try:
             yield full_name, client.get_table(TableRef(db, name))
-        except (TableNotFoundError, UnsupportedTableError):  # dropped, or a view
+        except (errors.TableNotFoundError, errors.UnsupportedTableError):  # dropped, or a view
             continue
-        except (InvalidNameError, MetastoreCallError) as error:
+        except (errors.InvalidNameError, errors.MetastoreCallError) as error:
             yield full_name, error
-        except HiveAcidError:
+        except errors.HiveAcidError:
             raise
         except Exception as error:  # noqa: BLE001 - other clients define tables in many ways
-            yield full_name, typed(error)
+            yield full_name, errors.typed(error)
 
 
 def is_pattern(name: str) -> bool:
@@ -53,7 +46,7 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 def transactional_tables(
     client: MetastorePort, patterns: Sequence[str], *, only: Collection[TableRef] | None = None
-) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
+) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
     Databases without a possible match are not listed, since the user may lack access to them. As in

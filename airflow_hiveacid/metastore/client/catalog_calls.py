@@ -13,13 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreVersionError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
@@ -118,7 +113,7 @@ class CatalogCalls:
         request = CreateTableRequest(table=struct, **_CAPABILITIES)
         try:
             self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
-        except MetastoreVersionError:  # Hive 3.1 requires no capabilities
+        except errors.MetastoreVersionError:  # Hive 3.1 requires no capabilities
             self._connection.call("create_table", struct, repeat=Repeat.NEVER)
         return self.get_table(table.ref)
 
@@ -238,7 +233,7 @@ class CatalogCalls:
             return
         try:
             self._send_table(ref, raw, context)
-        except (MetastoreCallError, UnsupportedTableError) as refusal:
+        except (errors.MetastoreCallError, errors.UnsupportedTableError) as refusal:
             _log.warning(
                 "a concurrent ANALYZE could mark statistics as correct, although they lack these"
                 " rows table=%s write_id=%s: %s",
@@ -295,7 +290,7 @@ class CatalogCalls:
             capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
             **_CAPABILITIES,
         )
-        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        faults: Faults = {NoSuchObjectException: lambda _: errors.TableNotFoundError(table=ref)}
         return self._connection.call(
             "get_table_req", request, repeat=Repeat.SAFE, faults=faults
         ).table
@@ -311,7 +306,7 @@ class CatalogCalls:
     def _by_names(
         self, call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
     ) -> Iterator[Struct]:
-        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        faults: Faults = {NoSuchObjectException: lambda _: errors.TableNotFoundError(table=ref)}
         method = "get_partitions_by_names"
 
         def send(part: Sequence[str]) -> list[Struct]:
@@ -377,7 +372,7 @@ class CatalogCalls:
         cascade: bool = False,
     ) -> None:
         if table.sd.skewedInfo is not None and table.sd.skewedInfo.skewedColNames:
-            raise UnsupportedTableError(
+            raise errors.UnsupportedTableError(
                 table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
             )
         properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
@@ -395,7 +390,7 @@ class CatalogCalls:
                 # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID
                 # in the table struct.
                 table.writeId = context.write_id
-            with suppress(MetastoreVersionError):
+            with suppress(errors.MetastoreVersionError):
                 self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
                 return
         arguments = (ref.db, ref.name, table, environment)
@@ -421,7 +416,7 @@ class CatalogCalls:
                     writeId=context.write_id,
                     validWriteIdList=context.write_ids,
                 )
-                with suppress(MetastoreVersionError):
+                with suppress(errors.MetastoreVersionError):
                     self._connection.call(method, request, repeat=Repeat.SAFE)
                     return
             arguments = (ref.db, ref.name, list(part), environment)

@@ -10,12 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    InvalidNameError,
-    MetastoreCallError,
-    MetastoreVersionError,
-)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
@@ -68,7 +64,7 @@ class QueueCalls:
             wire.poolName = pool
             wire.initiatorId = f"{user_name(self._connection)}-{_INITIATOR}"
         elif pool is not None:
-            raise MetastoreVersionError(
+            raise errors.MetastoreVersionError(
                 f"compaction pool {pool!r}: the queue of Hive 3.1 has no pools; leave the pool out"
             )
         answer = self._connection.call("compact2", wire, repeat=Repeat.SAFE)
@@ -128,7 +124,7 @@ class QueueCalls:
         struct = _struct(claim)
         try:
             self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
-        except MetastoreCallError:
+        except errors.MetastoreCallError:
             if struct.partitionname is not None:
                 raise
             # On PostgreSQL, 4.0.1 always fails if the partition is NULL ("could not determine data
@@ -179,7 +175,7 @@ def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable
 def _entry(item: Struct) -> CompactionEntry | None:
     try:
         table, partition = TableRef(item.dbname, item.tablename), _partition(item.partitionname)
-    except InvalidNameError as error:
+    except errors.InvalidNameError as error:
         _log.debug("ignored compaction %s: %s", item.id, error)
         return None
     # 3.1 returns the highest write ID in the field `hightestTxnId`; 4.x sets both fields.

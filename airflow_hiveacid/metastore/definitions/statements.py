@@ -20,18 +20,8 @@ from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
+from airflow_hiveacid.metastore.definitions import partitions, tables
 from airflow_hiveacid.metastore.definitions.questions import answer
-from airflow_hiveacid.metastore.definitions.tables import (
-    add_columns,
-    change_column,
-    create_database,
-    create_table,
-    drop_table,
-    rename_table,
-    set_properties,
-    unset_properties,
-)
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -103,25 +93,25 @@ def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
 ) -> DefinitionWork | None:
     match statement:
         case statements.CreateDatabase():
-            return create_database(client, statement, before)
+            return tables.create_database(client, statement, before)
         case statements.CreateTable():
-            return create_table(client, statement, before)
+            return tables.create_table(client, statement, before)
         case statements.DropTable():
-            return drop_table(client, statement, before)
+            return tables.drop_table(client, statement, before)
         case statements.AddColumns():
-            return add_columns(client, statement, before)
+            return tables.add_columns(client, statement, before)
         case statements.ChangeColumn():
-            return change_column(client, statement)
+            return tables.change_column(client, statement)
         case statements.RenameTable():
-            return rename_table(client, statement, before)
+            return tables.rename_table(client, statement, before)
         case statements.SetProperties():
-            return set_properties(client, statement)
+            return tables.set_properties(client, statement)
         case statements.UnsetProperties():
-            return unset_properties(client, statement, before)
+            return tables.unset_properties(client, statement, before)
         case statements.AddPartitions():
-            return add_partitions(client, statement, before)
+            return partitions.add_partitions(client, statement, before)
         case statements.DropPartitions():
-            return drop_partitions(client, statement, before)
+            return partitions.drop_partitions(client, statement, before)
         case _:
             raise ConfigurationError(f"{statement.kind} is not a change of a definition")
 

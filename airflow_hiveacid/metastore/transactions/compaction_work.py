@@ -32,28 +32,14 @@ from functools import partial
 from typing import Final
 
 import airflow_hiveacid
+from airflow_hiveacid.format import errors, policies
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    CompactionCancelledError,
-    LockNotAcquiredError,
-    MetastoreError,
-    MetastoreVersionError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.policies import (
-    ConflictOutcome,
-    ConflictPolicy,
-    Meeting,
-    WriteKind,
-    outcome,
-)
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -190,7 +176,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     table: TableInfo,
     partition: PartitionName | None,
     compaction_type: CompactionType,
-    policy: ConflictPolicy = ConflictPolicy.HIVE,
+    policy: policies.ConflictPolicy = policies.ConflictPolicy.HIVE,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; see `transaction.begin`.
@@ -233,7 +219,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
             work = CompactionWork(worker, txn)
             work.begin(compaction_type, on_alone)
             yield work
-    except (CommitStateUnknownError, CompactionCancelledError):
+    except (errors.CommitStateUnknownError, errors.CompactionCancelledError):
         # After an unknown commit, the next run asks the server for the outcome and ends the entry.
         # The entry of a cancelled compaction has ended; the replaced requests are cancelled, too.
         raise
@@ -261,7 +247,7 @@ class _QueueWorker:
     terms: JobTerms
     ref: TableRef
     partition: PartitionName | None
-    policy: ConflictPolicy
+    policy: policies.ConflictPolicy
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
@@ -272,19 +258,19 @@ class _QueueWorker:
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
             match = COMPACTOR.fullmatch(rival)
-            earlier = WriteKind(match[1]) if match else WriteKind.MAJOR
-            meeting = Meeting(earlier=earlier, later=WriteKind(kind.value))
-            match outcome(self.policy, self.client.generation, meeting):
-                case ConflictOutcome.FAILS:
-                    raise WriteConflictError(
+            earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
+            meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
+            match policies.outcome(self.policy, self.client.generation, meeting):
+                case policies.ConflictOutcome.FAILS:
+                    raise errors.WriteConflictError(
                         txn_id=txn_id,
                         reason=f"a {meeting.earlier.value} compaction is at work at {self._name},"
                         f" and the policy {self.policy.value} allows only the first of the two",
                     )
-                case ConflictOutcome.COMPACTS:
+                case policies.ConflictOutcome.COMPACTS:
                     waited_s = clock.monotonic() - began_s
                     if waited_s >= timeout_s:
-                        raise LockNotAcquiredError(
+                        raise errors.LockNotAcquiredError(
                             tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
                         )
                     clock.sleep(min(pause_s, timeout_s - waited_s))
@@ -441,7 +427,7 @@ class _QueueWorker:
         """End entries of this worker's pool that remain in the queue after a failed `claim`."""
         try:
             left = [entry for entry in self._at_work() if entry.pool == self.pool]
-        except MetastoreError as error:
+        except errors.MetastoreError as error:
             _log.warning("cannot look for leftover entries of pool %s: %s", self.pool, error)
             return
         for entry in left:
@@ -460,7 +446,7 @@ def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
     entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)
     if entry is None or (entry.state is CompactionState.WORKING and entry.has_our_worker):
         return
-    raise CompactionCancelledError(
+    raise errors.CompactionCancelledError(
         table=claim.table,
         partition=str(claim.partition or ""),
         entry_id=claim.entry_id,
@@ -479,7 +465,7 @@ def cancel_compactions(
     waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError.
     """
     if client.generation is MetastoreGeneration.V3:
-        raise MetastoreVersionError(
+        raise errors.MetastoreVersionError(
             f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
             " change its queue. Kill the task or Hive's compaction worker instead"
         )
@@ -548,7 +534,7 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
         answer = client.request_compaction(
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool
         )
-    except MetastoreError as error:
+    except errors.MetastoreError as error:
         _log.warning("cannot request again %s: %s", entry.asked_by, error)
         return
     if not answer.accepted:
@@ -563,7 +549,7 @@ def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
     """
     try:
         client.mark_compacted(claim)
-    except MetastoreError as refusal:
+    except errors.MetastoreError as refusal:
         _log.warning("cannot mark compaction %s as compacted: %s", claim.entry_id, refusal)
 
 
@@ -576,7 +562,7 @@ def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> bool
     message = why[:_LONGEST_MESSAGE]
     try:
         client.mark_refused(dataclasses.replace(claim, error_message=message))
-    except MetastoreError as refusal:
+    except errors.MetastoreError as refusal:
         _log.warning("cannot end compaction %s (%s): %s", claim.entry_id, message, refusal)
         return False
     return True

@@ -20,12 +20,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    HiveAcidError,
-    TransactionAbortedError,
-    TransactionError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
@@ -58,7 +53,7 @@ class Heartbeat:
         self._on_lost = on_lost
         self._stopped = threading.Event()
         self._is_committing = False
-        self._lost: TransactionError | None = None
+        self._lost: errors.TransactionError | None = None
         self._confirmed_s = clock.monotonic()
         self._thread = threading.Thread(
             target=self._run, name=f"hiveacid-heartbeat-{txn_id}", daemon=True
@@ -68,7 +63,7 @@ class Heartbeat:
         """Called after each heartbeat; a CompactionCancelledError ends the transaction."""
 
     @property
-    def lost(self) -> TransactionError | None:
+    def lost(self) -> errors.TransactionError | None:
         """The error that reported the loss of the transaction; None if no loss was reported."""
         return self._lost
 
@@ -118,7 +113,7 @@ class Heartbeat:
             self._client.heartbeat(self._txn_id)
             self._confirmed_s = began_s
             self.check(self._client)
-        except (TransactionAbortedError, CompactionCancelledError) as error:
+        except (errors.TransactionAbortedError, errors.CompactionCancelledError) as error:
             if self._is_committing:
                 _log.debug("heartbeat after the commit txn_id=%s: %s", self._txn_id, error)
                 self._stopped.set()
@@ -126,7 +121,7 @@ class Heartbeat:
             self._lost = error
             _log.warning("transaction cannot continue txn_id=%s: %s", self._txn_id, error)
             return False
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             _log.warning("heartbeat failed txn_id=%s: %s", self._txn_id, error)
             return False
         except Exception:  # noqa: BLE001 -- edge of a thread: the beats would end silently

@@ -12,12 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockState
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    LockNotAcquiredError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
@@ -74,7 +70,7 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
         answer = client.check_lock(answer.lock_id, request.txn_id)
     waited_s = clock.monotonic() - began_s
     if answer.state is LockState.ABORT:
-        raise TransactionAbortedError(
+        raise errors.TransactionAbortedError(
             txn_id=request.txn_id, reason=f"aborted while waiting for lock {answer.lock_id}"
         )
     if answer.state is not LockState.ACQUIRED:
@@ -107,14 +103,14 @@ def acquire_without_queueing(
 
 def _give_up(
     client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
-) -> LockNotAcquiredError:
+) -> errors.LockNotAcquiredError:
     holders = answer.message or _holders(client, request)
     try:
         client.unlock(answer.lock_id)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         # Afterwards, the caller aborts the transaction. The abort also withdraws the request.
         _log.warning("cannot withdraw lock_id=%s: %s", answer.lock_id, error)
-    return LockNotAcquiredError(
+    return errors.LockNotAcquiredError(
         tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders
     )
 
@@ -127,7 +123,7 @@ def _holders(client: MetastorePort, request: LockRequest) -> str:
     refs = sorted({component.table for component in request.components})
     try:
         locks = [lock for ref in refs for lock in client.show_locks(ref)]
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         return f"unknown ({error})"
     others = [lock for lock in locks if lock.txn_id != request.txn_id]
     others.sort(key=lambda lock: (lock.state is not LockState.ACQUIRED, lock.lock_id))
