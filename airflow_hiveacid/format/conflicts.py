@@ -1,9 +1,7 @@
 """Lookup tables of Hive's rules: which locks wait for each other, and which commits conflict.
 
-Input is operations, lock types and metastore generations. Output is the lock type to request,
-whether two locks are compatible, and whether two commits conflict. The metastore applies these
-rules; this provider uses them to request locks, and to predict and check the outcome of two jobs
-(`format.policies`).
+The metastore applies these rules; this provider uses them to request locks, and to predict and
+check the outcome of two jobs (`format.policies`).
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)

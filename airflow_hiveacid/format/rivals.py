@@ -1,7 +1,4 @@
-"""Use a partition's directory names to detect what other jobs changed in the partition.
-
-Input is directory names and the committed write IDs. Output is the writes of other jobs, and the
-first write that makes a job fail. Must not depend on how directories are listed or chosen.
+"""What other jobs changed in a partition, by the names of its directories.
 
 Example:
     >>> foreign_write_of("base_0000005")

@@ -1,8 +1,5 @@
 """The snapshot of one reader: visible transactions, and visible write IDs of each table.
 
-The module parses and prints Hive's string form of snapshots, and shows whether IDs are visible.
-Must not depend on the source of the strings or on directories.
-
 Example:
     >>> ids = ValidWriteIdList.parse("db.t:27:9223372036854775807::24,25")
     >>> ids.is_visible(WriteId(24)), ids.range_visibility(WriteId(23), WriteId(25))
@@ -193,9 +190,8 @@ class ValidWriteIdList:
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are visible.
 
-        Unlike Hive's isWriteIdRangeValid, the result is exact. For a range above the high
-        watermark, Hive returns ALL if it is below all open and aborted IDs. The choice of
-        directories depends only on whether the result is NONE, so it is not affected.
+        Unlike Hive's isWriteIdRangeValid, the result is exact: above the high watermark, Hive may
+        return ALL. The choice of directories depends only on NONE, so it is not affected.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 

@@ -1,6 +1,4 @@
-"""A table's name, columns, partitions and transactional kind, as plain values.
-
-The values are immutable and are sent to executors. Must not depend on Thrift, files or Spark.
+"""A table's name, columns, partitions and transactional kind, as plain values for executors, too.
 
 Example:
     >>> TableRef.parse("demo.Flights")

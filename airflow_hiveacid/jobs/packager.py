@@ -1,14 +1,12 @@
 """Pack the subpackages that run in Spark, and their libraries, into a zip for `--py-files`.
 
-Input is the files of the installed package (a wheel or a checkout) and of the installed
-`LIBRARIES`. Output is a zip. Equal sources give the same bytes with the same Python version. With
-the zip, a cluster needs only native packages: pyspark, pandas, pyarrow, protobuf. This module does
-not import the packed code. `operators.spark_app` passes the zip to `spark-submit`.
+With the zip, a cluster needs only native packages: pyspark, pandas, pyarrow, protobuf. Equal
+sources give the same bytes with the same Python version. `operators.spark_app` passes the zip to
+`spark-submit`.
 
-The zip contains byte code for each source file, because Python does not cache byte code of modules
-in a zip. Without the byte code, the import of hmsclient (1.8 MB) would take each driver 0.8 s
-instead of 0.06 s. The byte code contains the magic number of its Python version. A different Python
-version ignores the byte code and compiles the source.
+The zip contains byte code for each source file, because Python does not cache that of modules in a
+zip, and the import of hmsclient (1.8 MB) would take each driver 0.8 s instead of 0.06 s. A
+different Python version ignores the byte code and compiles the source.
 
 Example:
     >>> application_path("merge").name
@@ -212,8 +210,7 @@ def zip_entry(name: str) -> zipfile.ZipInfo:
 def private_directory() -> Path:
     """Return this user's directory for files that jobs execute or load; create it if missing.
 
-    Raises:
-        ConfigurationError: the directory belongs to a different user, or others can write to it.
+    Raises ConfigurationError if it belongs to a different user, or others can write to it.
     """
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
@@ -231,9 +228,8 @@ def private_directory() -> Path:
 def scratch_errors(directory: str | None = None) -> Iterator[None]:
     """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
 
-    Raises:
-        LocationPermissionError: this process has no permission to write to `directory`.
-        StoreUnavailableError: writing failed for a different reason, such as a full disk.
+    Raises LocationPermissionError if this process has no permission to write to `directory`. Raises
+    StoreUnavailableError if writing failed for a different reason, such as a full disk.
     """
     try:
         yield

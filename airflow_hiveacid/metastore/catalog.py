@@ -1,7 +1,6 @@
 """Conversion between Thrift structs (of tables and partitions) and this package's value classes.
 
-Takes and returns values; makes no call. This module alone contains Hive's class names for formats,
-and the parameters that make a table transactional.
+Only this module has Hive's class names for formats, and the parameters of transactional tables.
 
 Example:
     >>> transactional_kind({"transactional": "TRUE", "transactional_properties": "insert_only"})

@@ -1,7 +1,5 @@
 """Values of the metastore's compaction queue: requests, claims and listed entries.
 
-Defines Hive's names of states. Does not depend on Thrift. Makes no call.
-
 Example:
     >>> CompactionState.received("ready for cleaning")
     <CompactionState.READY_FOR_CLEANING: 'ready for cleaning'>

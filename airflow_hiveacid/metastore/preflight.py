@@ -1,12 +1,4 @@
-"""Checks a running metastore for harmful settings.
-
-Takes a client. Returns findings, each with a sentence for the user. Changes nothing. The driver
-runs the checks when a job starts, and so does the connection's Test button.
-
-Example:
-    for finding in preflight(client):
-        log.warning("%s", finding)
-"""
+"""Checks of a running metastore for harmful settings, for drivers and the connection test."""
 
 from __future__ import annotations
 

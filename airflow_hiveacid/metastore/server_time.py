@@ -1,8 +1,6 @@
 """Bounds of the metastore's current time, derived from the time at which a lock was granted.
 
-Takes two readings of the local clock around a lock request, and the server's time of the grant.
-Returns bounds of the server's time at any later reading. The clocks may differ, but must run at the
-same rate within one transaction.
+The clocks may differ, but must run at the same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)

@@ -110,8 +110,7 @@ _FACTORS: Final = {name: factor for factor, names in _UNITS.items() for name in 
 def seconds(text: str, *, default_unit: str) -> float:
     """Parse a duration such as `300`, `20s`, `5min` or `20000ms`.
 
-    Raises:
-        ConfigurationError: Hive does not accept the value as a duration.
+    Raises ConfigurationError if Hive does not accept the value as a duration.
     """
     match = _DURATION.match(text)
     factor = _FACTORS.get((match[2] or default_unit).lower()) if match else None

@@ -1,14 +1,10 @@
 """The changes between two versions of a table, derived from directory names.
 
-Input is the listing of one root (of a table or a partition), the current write IDs, those before
-and after the range, and perhaps a guarantee (`Guarantee`) that all files of a version and of later
-ones still exist. Output is a list of consecutive segments of the root's history, each with the
-directories to read. Must not read rows.
-
-An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
-exists from its insert event until its delete event. Cleaners remove obsolete directories one at a
-time, in any order. So a range can be read only if the live directories contain it, or if no cleaner
-was allowed to remove its directories; all others are refused.
+The history of a root (of a table or a partition) is a list of consecutive segments. An overwrite or
+a truncation deletes all rows and therefore ends a segment. Within a segment, a row exists from its
+insert event until its delete event. Cleaners remove obsolete directories one at a time, in any
+order. So a range can be read only if the live directories contain it, or if no cleaner was allowed
+to remove its directories (`Guarantee`); all others are refused.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")

@@ -1,8 +1,4 @@
-"""The contents of a root: files, listings, and directories with their status.
-
-`names` parses directory names; `acid_state` turns a listing into these directories. Must not read
-file contents: a file name alone does not prove that the file has the ACID columns.
-"""
+"""The contents of a root: files, listings, and directories with their status."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ later ones. A `ValidWriteIdList` can represent either, so the rules of present s
 A cleaner may have removed only some of the obsolete files. For each root (a partition or an
 unpartitioned table), one of two facts proves that a version is complete:
 
-* the live directories. Live directories contain version N, where N is the base's write ID, and all
-  later versions. A minor compaction of a full-ACID table preserves the write IDs of rows and delete
-  events;
+* the live directories: they contain version N, where N is the base's write ID, and all later ones.
+  A minor compaction of a full-ACID table preserves the write IDs of rows and delete events;
 * a guarantee that no files are removed (`Guarantee`): every directory that was live in version
   `floor` or later still exists (see docs/decisions/versions.md).
 
 Rows of insert-only tables have no write IDs, so a version that includes only some writes of a
-merged directory needs the inputs of the merge. Must not read files or notes.
+merged directory needs the inputs of the merge.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:7:9223372036854775807::4")

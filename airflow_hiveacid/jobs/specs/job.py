@@ -1,8 +1,6 @@
 """The operator's request to the Spark application: one frozen, versioned value for each job.
 
-The request is a JSON file that is shipped with the application. This file contains no secret. The
-application reads the file once when it starts. Operator and application can both import this
-module, because it needs only the standard library.
+The request is a JSON file without secrets, which the application reads once when it starts.
 
 Example:
     >>> spec = JobSpec(

@@ -25,8 +25,7 @@ _T = TypeVar("_T")
 def bounded(work: Callable[[], _T], *, timeout_s: float, name: str) -> _T:
     """Run the function in a thread called `name` and return its result.
 
-    Raises:
-        TimeoutError: the function takes longer than `timeout_s`.
+    Raises TimeoutError if the function takes longer than `timeout_s`.
     """
     answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 

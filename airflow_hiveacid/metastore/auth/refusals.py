@@ -1,7 +1,6 @@
 """Pauses after refused logins, so that a wrong secret is not sent repeatedly.
 
-Takes a login and the result of each try. Raises an error if a secret is tried again too early. LDAP
-directories and KDCs count wrong passwords and keys. Both lock an account after too many tries.
+LDAP directories and KDCs count wrong passwords and keys, and lock an account after too many tries.
 While a transaction is open, heartbeats and checks of a commit's outcome log in again and again.
 """
 
@@ -46,9 +45,8 @@ class Refusals:
     def check(self, address: Address) -> None:
         """Raise an error if this address recently refused the current secret.
 
-        Raises:
-            CountedRefusalError: the pause after the refusal is not over; the message repeats the
-                refusal.
+        Raises CountedRefusalError if the pause after the refusal is not over; the message repeats
+        the refusal.
         """
         refusal = self._known.get(address)
         is_early = refusal is not None and time.monotonic() < refusal.until_s

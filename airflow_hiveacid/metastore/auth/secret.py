@@ -17,8 +17,7 @@ _MAX_BYTES: Final = 1 << 20
 def read_secret(source: SecretSource) -> bytes:
     """Return the secret's bytes as stored.
 
-    Raises:
-        ConfigurationError: the secret is missing, or too large.
+    Raises ConfigurationError if the secret is missing, or too large.
     """
     secret = _from_file(source) if source.file else _from_environment(source)
     if not secret:
@@ -31,9 +30,8 @@ def read_secret(source: SecretSource) -> bytes:
 def read_secret_text(source: SecretSource) -> str:
     """Return the secret as ASCII text, without the line end that editors add.
 
-    Raises:
-        ConfigurationError: `read_secret` failed, or the secret has characters that the metastore
-            does not accept.
+    Raises ConfigurationError if `read_secret` failed, or the secret has characters that the
+    metastore does not accept.
     """
     text = read_secret(source).decode(errors="replace").rstrip("\r\n")
     if not text:

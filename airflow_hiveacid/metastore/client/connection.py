@@ -1,12 +1,8 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-Takes an endpoint. Returns the results of calls, or raises this provider's error classes: it maps
-transport faults and unknown methods, the caller maps the exception classes that a call declares.
-No code examines error messages. Must not know the meaning of the calls.
-
-Example:
-    connection = Connection(endpoint)
-    connection.call("get_open_txns", repeat=Repeat.SAFE)
+It maps transport faults and unknown methods to this provider's error classes; the caller maps the
+exception classes that a call declares. No code examines error messages. Must not know the meaning
+of the calls.
 """
 
 from __future__ import annotations
@@ -179,14 +175,11 @@ class Connection:
     ) -> Struct:
         """Make one call through our generated stubs.
 
-        Raises:
-            MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
-                internal error, or the response was unreadable (MetastoreAnswerError). The server
-                may have executed a NEVER call.
-            MetastoreLoginError: every server refuses the login. A NEVER call was not sent.
-            MetastoreVersionError: the server does not have the method.
-            MetastoreCallError: the server refused the call, and `faults` has no more specific
-                error.
+        Raises MetastoreUnavailableError if no server answered, or a SAFE call failed twice with an
+        internal error, or the response was unreadable (MetastoreAnswerError); the server may have
+        executed a NEVER call. Raises MetastoreLoginError if every server refuses the login; a NEVER
+        call was not sent. Raises MetastoreVersionError if the server does not have the method, and
+        MetastoreCallError if it refused the call, and `faults` has no more specific error.
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
@@ -246,8 +239,7 @@ class Connection:
     def generation(self) -> MetastoreGeneration:
         """The server's generation; each connection detects it once, by a call that 3.1 lacks.
 
-        Raises:
-            MetastoreVersionError: the server is older than 3.0 and has no write IDs.
+        Raises MetastoreVersionError if the server is older than 3.0 and has no write IDs.
         """
         if self._generation is None:
             self._generation = self._probe()

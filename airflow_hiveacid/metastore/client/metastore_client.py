@@ -1,11 +1,6 @@
 """A client of a real metastore: `MetastorePort` over one Thrift connection.
 
-Takes an endpoint, returns a client that connects at its first call. Not thread-safe: each thread
-needs its own client, from `clone`.
-
-Example:
-    with connect(MetastoreEndpoint(uris=("thrift://hms:9083",))) as client:
-        table = client.get_table(TableRef.parse("demo.flights"))
+It connects at its first call. Not thread-safe: each thread needs its own client, from `clone`.
 """
 
 from __future__ import annotations

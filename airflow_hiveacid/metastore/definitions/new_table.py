@@ -1,11 +1,6 @@
 """`CREATE TABLE IF NOT EXISTS` that also compares an existing table with the definition.
 
-Takes a client and a definition. Creates the table, or checks that an existing table matches. The
-call may be repeated, even after a lost response.
-
-Example:
-    new = define("demo.customers", {"id": "bigint", "name": "string"})
-    is_new = ensure_table(client, new)
+The call may be repeated, even after a lost response.
 """
 
 from __future__ import annotations

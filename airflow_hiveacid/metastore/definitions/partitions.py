@@ -1,7 +1,6 @@
 """The rules for ADD PARTITION and DROP PARTITION; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
-nothing remains. Makes no change.
+They change nothing, and return the remaining work; None if nothing remains.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ def add_partitions(
 ) -> DefinitionWork | None:
     """Return the work that creates the statement's missing partitions.
 
-    Raises:
-        DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has another
-            location. Also if a new partition would get a location other than the default.
+    Raises DefinitionError if a partition exists, and the statement lacks IF NOT EXISTS or has
+    another location. Also if a new partition would get a location other than the default.
     """
     table = transactional_table(client, asked.target)
     locations = {_whole_name(table, new.values): new.location for new in asked.partitions}

@@ -1,13 +1,10 @@
 """Statements that the metastore itself runs: changes of definitions, and queries of its state.
 
-Takes a client and a statement. Compares the current state with the requested state, takes locks,
-compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
-change by a different client is detected. `Before` records the state right before the change: after
-an earlier try that may have made it, a state such as "the table exists" means success, not an
-error. See docs/decisions/definitions.md.
-
-Example:
-    outcome = run_statement(client, DropTable(target="db.t"), terms)
+A change compares the current state with the requested state, takes locks, compares again, and then
+acts. So a repeated statement changes nothing, and a conflicting change by a different client is
+detected. `Before` records the state right before the change: after an earlier try that may have
+made it, a state such as "the table exists" means success, not an error. See
+docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -53,12 +50,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
 
-    Raises:
-        InputError: the current state does not allow the change. Nothing was changed.
-        LockNotAcquiredError: other transactions held locks on the table until the lock time-out of
-            `terms`.
-        MetastoreUnavailableError: the response was lost; the change may have been made.
-        MetastoreCallError: the server refuses the change or query.
+    Raises InputError if the current state does not allow the change; then nothing was changed.
+    After a MetastoreUnavailableError, the change may have been made.
     """
     if statement.asks_only:
         return DefinitionOutcome(rows=answer(client, statement))

@@ -1,7 +1,6 @@
 """The rules for statements that define databases and tables; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
-nothing remains. Changes nothing itself.
+They change nothing, and return the remaining work; None if nothing remains.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ def create_table(
 ) -> DefinitionWork | None:
     """Return the work that creates a table, unless it exists with the same definition.
 
-    Raises:
-        TableDiffersError: the table has a different definition, even with IF NOT EXISTS.
-        DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
+    Raises TableDiffersError if the table has a different definition, even with IF NOT EXISTS.
+    Raises DefinitionError if the table exists, and the statement has no IF NOT EXISTS.
     """
     new = new_table(asked)
     table = found_table(client, new.ref)

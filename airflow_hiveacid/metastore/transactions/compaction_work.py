@@ -12,11 +12,6 @@ Before these steps, the compactor takes a lock that only compactors of the same 
 which proves that it is alive. If it is gone, the next run ends our queue entry
 (`end_dead_entries`). A compaction replaces queued requests of other clients, which are repeated if
 it fails. On 3.1, only Hive can process the queue, so it has only its transaction and its locks.
-
-Example:
-    with compacting(client, terms, table=table, partition=name, compaction_type=kind) as work:
-        if work.refusal is None:
-            rewrite(work.write_ids)
 """
 
 from __future__ import annotations
@@ -183,13 +178,10 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
 
     After an error, the queue entry is marked as refused, and the replaced requests of other clients
     are repeated. `partition` is None for an unpartitioned table; its name is the part of the job.
-    If another compaction is running, `policy` decides whether this one gives way, waits or fails.
-    `on_alone` is called while the compactors' lock is held, before an entry is claimed.
-
-    Raises:
-        WriteConflictError: the policy lets the later of two compactions fail.
-        LockNotAcquiredError: the other compaction did not finish within `terms.lock_timeout_s`.
-        CompactionCancelledError: the entry was withdrawn; a heartbeat has noticed this.
+    If another compaction is running, `policy` decides whether this one gives way, waits for at most
+    `terms.lock_timeout_s` (else LockNotAcquiredError) or fails (WriteConflictError). `on_alone` is
+    called while the compactors' lock is held, before an entry is claimed. Raises
+    CompactionCancelledError if a heartbeat has noticed that the entry was withdrawn.
     """
     access = TableAccess(
         table=table,

@@ -1,15 +1,9 @@
 """Heartbeats of one transaction, sent from a separate thread over a separate connection.
 
-Takes a client that no other code uses. If the server reports that the transaction no longer exists,
-or a compaction's `check` that it was cancelled, the thread records the error, calls a callback and
-stops; `Transaction.ensure_alive` raises the error in the job's thread. The thread runs in the
-process that does the work: if that crashes or freezes, the server aborts the transaction.
-
-Example:
-    heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
-    heartbeat.start()
-    ...
-    heartbeat.stop()
+If the server reports that the transaction no longer exists, or a compaction's `check` that it was
+cancelled, the thread records the error, calls a callback and stops; `Transaction.ensure_alive`
+raises the error in the job's thread. The thread runs in the process that does the work: if that
+crashes or freezes, the server aborts the transaction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Waits for a lock with a time limit, and withdraws the request after a time-out.
 
-Takes a lock request. Returns the granted lock, or raises an error that lists the lock holders.
 `Waiting` detects commits during the wait that require a new transaction: a transaction that changes
 rows must see all earlier commits.
 """
@@ -45,11 +44,9 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
     `on_enqueued` is called once, after the request and before any wait, and returns True if it has
     ended transactions that may have blocked the request. `on_asking` is called before each request
     to the server, and `on_waiting` before each pause. If that raises an error, the wait ends, and
-    the caller must end the transaction.
-
-    Raises:
-        LockNotAcquiredError: they were not granted within `timeout_s`; the request is withdrawn.
-        TransactionAbortedError: the transaction was aborted during the wait.
+    the caller must end the transaction. Raises LockNotAcquiredError if they were not granted within
+    `timeout_s`; the request is withdrawn. Raises TransactionAbortedError if the transaction was
+    aborted during the wait.
     """
     began_s = clock.monotonic()
     on_asking()

@@ -1,8 +1,5 @@
 """The start of a transaction: open, heartbeat, write IDs, locks, fence, snapshot.
 
-Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot.
-After an error, the transaction is aborted. Does not commit.
-
 If a change is committed after a writer's transaction was opened, the metastore treats it as a
 conflict, even if the writer's snapshot includes it. So that the writer does not fail at commit,
 after all its work, its transaction is reopened if another one commits between the opening and the
@@ -132,16 +129,10 @@ class Opened:
 
 
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
-    """Open a transaction, get its locks, and take its snapshot.
+    """Open a transaction, get its locks, and take its snapshot; abort it after an error.
 
     The new transaction replaces and ends the job's earlier transactions in `leaving`.
-
-    Raises:
-        LockNotAcquiredError: the locks were not granted in time.
-        FencedError: a newer copy of the job is running.
-        TransactionAbortedError: the server or another client aborted this transaction or an earlier
-            transaction of the job.
-        ConfigurationError: the heartbeat interval exceeds the server's time-out.
+    TransactionAbortedError may also mean that one of these was aborted.
     """
     try:
         return _open_and_lock(client, plan, leaving)

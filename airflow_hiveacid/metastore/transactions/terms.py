@@ -1,10 +1,4 @@
-"""The terms of a job's transactions, one value for a whole job, and the clock.
-
-Example:
-    terms = JobTerms.of(spec, on_step=print)
-    with begin(client, terms, writes=[access]) as txn:
-        ...
-"""
+"""The terms of a job's transactions, one value for a whole job, and the clock."""
 
 from __future__ import annotations
 

@@ -1,19 +1,12 @@
 """A job's transaction from opening to commit or abort.
 
-Takes a client, the terms of the job, and the tables that the job reads and writes. Returns a
-`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
-is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
-are allocated before the lock request, because the server copies them into the lock. The snapshot is
-taken after the locks are granted, because it must include the writes of the previous lock holders.
+The order is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit.
+Write IDs are allocated before the lock request, because the server copies them into the lock. The
+snapshot is taken after the locks are granted, because it must include the writes of the previous
+lock holders.
 
 Other modules stage files in hidden directories, and call `register_partitions` before they publish
 a file.
-
-Example:
-    with begin(client, terms, writes=[access]) as txn:
-        stage_files(txn.write_ids[ref], txn.snapshot)
-        txn.register_partitions(ref, names, {DataOperation.INSERT})
-        publish_files()
 """
 
 from __future__ import annotations
@@ -370,20 +363,14 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
 ) -> Iterator[MetastoreTransaction]:
     """Run a `with` block in one transaction; commit at its end, or abort after an error.
 
-    A transaction without writes takes shared read locks and is also committed. While the
-    transaction is open, the cleaner keeps the files that the transaction may read.
-
-    Args:
-        client: only this thread may use it until the `with` block ends; the heartbeats use a clone.
-        terms: the terms of the job.
-        reads: tables to read that are not in `writes`.
-        writes: tables to write.
-        txn_type: the type that a 4.x server records.
-        handover: the job's earlier transactions in this process, which the new one replaces with
-            their rank. If another commit overtakes the new one, its work is undone, and it stays
-            open until the next one replaces it or the owner closes the handover.
-        presence: the name that a reading transaction locks before tables, so that other copies of
-            the job see this copy; `Transaction.lock_reads` locks the tables.
+    A transaction without writes takes shared read locks and is also committed. While it is open,
+    the cleaner keeps the files that it may read. Until the `with` block ends, only this thread may
+    use the client; the heartbeats use a clone. `reads` are the tables to read that are not in
+    `writes`. A 4.x server records `txn_type`. `handover` has the job's earlier transactions in this
+    process, which the new one replaces with their rank. If another commit overtakes the new one,
+    its work is undone, and it stays open until the next one replaces it or the owner closes the
+    handover. `presence` is the name that a reading transaction locks before tables, so that other
+    copies of the job see this copy; `Transaction.lock_reads` locks the tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
