@@ -23,7 +23,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -247,7 +247,7 @@ class _Contents:
     @classmethod
     def of(cls, listing: Listing, kind: TransactionalKind) -> _Contents:
         contents = cls(kind=kind)
-        for text in sorted(set(_top_directories(listing))):
+        for text in sorted(listing.tops):
             name = parse_directory_name(text)
             if name is not None:
                 contents.names[text] = name
@@ -314,15 +314,6 @@ class _Contents:
             superseded_by=verdict.superseded_by,
             modified_s=max((f.modified_s for f in files if f.modified_s is not None), default=None),
         )
-
-
-def _top_directories(listing: Listing) -> Iterator[str]:
-    for path in listing.directories:
-        yield path.partition("/")[0]
-    for file in listing.files:
-        top, slash, _ = file.path.partition("/")
-        if slash:
-            yield top
 
 
 def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:

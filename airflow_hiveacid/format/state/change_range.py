@@ -16,8 +16,7 @@ Example:
 from __future__ import annotations
 
 import enum
-import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
@@ -230,7 +229,7 @@ def _of_kept(
     kind: TransactionalKind,
 ) -> Iterator[ChangeSegment]:
     """Yield the segments of a range; its files must all exist, including obsolete files."""
-    names = {text: parse_directory_name(text) for text in _tops(listing)}
+    names = {text: parse_directory_name(text) for text in listing.tops}
     bases = {text: name for text, name in names.items() if isinstance(name, BaseName)}
     overwrites = sorted({w for text, w in _overwrites(listing, bases) if part.holds(w)})
     _require_order(listing, part, overwrites)
@@ -242,7 +241,7 @@ def _of_kept(
             within = replace(part, until=up_to(part.until, WriteId(end - 1)))
         if begin is not None:
             usable = {t for t, w in _overwrites(listing, bases) if w == begin}
-        usable_listing = _without(listing, set(bases) - usable)
+        usable_listing = listing.without(set(bases) - usable)
         if kind is TransactionalKind.INSERT_ONLY:
             usable_listing = _apart(usable_listing, now, within, txns)
         segment = _segment(resolve(usable_listing, within.until, txns, kind), within, end)
@@ -299,23 +298,10 @@ def _apart(
                 oldest=delta.high,
                 why=f"{delta.text} does not show which write a row comes from",
             )
-    return _apart(_without(listing, {d.text for d in mixed}), now, part, txns)
+    return _apart(listing.without({d.text for d in mixed}), now, part, txns)
 
 
 def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:
     """Return whether a delta contains rows of several visible writes."""
     name = directory.name
     return isinstance(name, DeltaName) and write_ids.visible_within(name.low, name.high) > 1
-
-
-def _tops(listing: Listing) -> set[str]:
-    paths = itertools.chain(listing.directories, (f.path for f in listing.files if "/" in f.path))
-    return {path.partition("/")[0] for path in paths}
-
-
-def _without(listing: Listing, directories: Collection[str]) -> Listing:
-    return replace(
-        listing,
-        files=tuple(f for f in listing.files if f.path.partition("/")[0] not in directories),
-        directories=tuple(d for d in listing.directories if d.partition("/")[0] not in directories),
-    )

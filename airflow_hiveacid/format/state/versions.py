@@ -421,16 +421,8 @@ def _readable(
     A mixed directory is a base with rows of later writes, or a delta of an insert-only table. If
     its inputs still exist, a reader of the shorter listing chooses them.
     """
-    tops = {_top(path) for path in listing.directories}
-    tops |= {_top(f.path) for f in listing.files if "/" in f.path}
-    dropped = {top for top in tops if _is_mixed(top, listing, now, then, kind)}
-    if not dropped:
-        return listing
-    return dataclasses.replace(
-        listing,
-        files=tuple(f for f in listing.files if _top(f.path) not in dropped),
-        directories=tuple(d for d in listing.directories if _top(d) not in dropped),
-    )
+    dropped = {top for top in listing.tops if _is_mixed(top, listing, now, then, kind)}
+    return listing.without(dropped) if dropped else listing
 
 
 def _is_mixed(

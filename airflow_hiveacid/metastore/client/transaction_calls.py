@@ -30,16 +30,8 @@ from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
-_TYPES: Final = {
-    TxnType.DEFAULT: ttypes.TxnType.DEFAULT,
-    TxnType.READ_ONLY: ttypes.TxnType.READ_ONLY,
-    TxnType.COMPACTION: ttypes.TxnType.COMPACTION,
-}
-_STATES: Final = {
-    ttypes.TxnState.OPEN: TxnState.OPEN,
-    ttypes.TxnState.ABORTED: TxnState.ABORTED,
-    ttypes.TxnState.COMMITTED: TxnState.COMMITTED,
-}
+_TYPES: Final = {kind: getattr(ttypes.TxnType, kind.name) for kind in TxnType}
+_STATES: Final = {getattr(ttypes.TxnState, state.name): state for state in TxnState}
 _MOST_OPEN: Final = "metastore.max.open.txns"
 _CONFLICT: Final = "write conflict"
 # Matches "... committed by [txnid:9,11] u/u" (CommitTxnFunction, TxnHandler.commitTxn).

@@ -28,7 +28,7 @@ def add_partitions(
     another location. Also if a new partition would get a location other than the default.
     """
     table = transactional_table(client, asked.target)
-    locations = {_whole_name(table, new.values): new.location for new in asked.partitions}
+    locations = {whole_partition(table, new.values): new.location for new in asked.partitions}
     if len(locations) < len(asked.partitions):
         raise errors.ConfigurationError(f"table {table.ref}: a partition is named twice")
     partitions = client.get_partitions(table, _known(client, table, locations))
@@ -121,10 +121,6 @@ def matching(
 
 def whole_partition(table: TableInfo, values: statements.PartitionValues) -> PartitionName:
     """Return the name of the partition with these values; each column needs one."""
-    return _whole_name(table, values)
-
-
-def _whole_name(table: TableInfo, values: statements.PartitionValues) -> PartitionName:
     spec = _spelt(table, values)
     missing = [c.name for c in table.partition_columns if c.name not in spec]
     if missing:

@@ -105,8 +105,8 @@ class CompactionWork:
         on_alone(self.txn)
         worker.make_way(kind, self.served)
         claim = worker.claim(kind)
-        if isinstance(claim, _Taken):
-            self.refuse(claim.why)
+        if isinstance(claim, str):
+            self.refuse(claim)
             return
         self.claim = claim
         # Take the snapshot after the claim, as Hive's worker does. The previous worker has ended
@@ -135,7 +135,7 @@ class CompactionWork:
         """
         taken = self._worker.taken_on_3()
         if taken is not None:
-            self.refuse(taken.why)
+            self.refuse(taken)
         return taken is not None
 
     def refuse(self, why: str, *, is_pointless: bool = False) -> None:
@@ -222,13 +222,6 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     if work.refusal is None and work.claim is not None:
         _mark_compacted(client, work.claim)
         terms.on_step("marked")
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """The reason why no entry can be claimed."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +332,7 @@ class _QueueWorker:
                     f"taken over by {self._worker_id}, which compacts it now",
                 )
 
-    def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
+    def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
         """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry.
 
         Call this while holding the compactors' lock.
@@ -352,10 +345,9 @@ class _QueueWorker:
         if claim is not None:
             return claim
         if answer.accepted:
-            return _Taken("another worker has claimed the queue entry")
-        return self._taken() or _Taken(
-            "the metastore refused the request: " + (answer.message or answer.state.value)
-        )
+            return "another worker has claimed the queue entry"
+        reason = answer.message or answer.state.value
+        return self._taken() or f"the metastore refused the request: {reason}"
 
     def _requested(
         self, kind: CompactionType
@@ -384,19 +376,13 @@ class _QueueWorker:
         ended = [end_entry(self.client, ClaimedCompaction.of_entry(e), why) for e in compacted]
         return any(ended)
 
-    def _taken(self) -> _Taken | None:
-        found = [
-            status
-            for status in unfinished(self.client, self.ref, self.partition)
-            if status.entry.partition == self.partition
-        ]
-        return (
-            _Taken(f"the metastore's queue has an entry for it already: {found[0]}")
-            if found
-            else None
-        )
+    def _taken(self) -> str | None:
+        for status in unfinished(self.client, self.ref, self.partition):
+            if status.entry.partition == self.partition:
+                return f"the metastore's queue has an entry for it already: {status}"
+        return None
 
-    def taken_on_3(self) -> _Taken | None:
+    def taken_on_3(self) -> str | None:
         """Return why not to compact this partition on 3.1, or None.
 
         3.1 does not show which entries its workers will claim, so every entry is a reason.
