@@ -84,8 +84,6 @@ def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
-    """A field of a dataclass, and the function that reads its value."""
-
     attribute: str
     read: _Read
     is_required: bool

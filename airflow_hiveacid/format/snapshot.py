@@ -206,10 +206,7 @@ class ValidWriteIdList:
         return _count_within(self.aborted, low, high)
 
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
-        """Return whether a write is visible in this list but not in the same table's `other`.
-
-        If the other list contains it as aborted, it is never committed.
-        """
+        """Return whether a write is visible in this list but not in the same table's `other`."""
         next_id = WriteId(other.high_watermark + 1)
         return self.visible_within(next_id, self.high_watermark) > 0 or any(
             self.is_visible(w) for w in other.open
@@ -370,10 +367,7 @@ def _number_in(field: str, text: str) -> int:
 
 
 def _numbers_in(field: str, text: str) -> list[int]:
-    """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`.
-
-    Raises InvalidNameError, also for a range in a form that Hive never prints.
-    """
+    """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`."""
     # A fast path for fields without ranges: a metastore may list a million single aborted IDs.
     if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):
         numbers = list(map(int, field.split(",")))

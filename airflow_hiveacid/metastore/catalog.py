@@ -35,8 +35,6 @@ STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
 
 
 class _Classes(NamedTuple):
-    """Hive's class names for a format."""
-
     input: str
     output: str
     serde: str

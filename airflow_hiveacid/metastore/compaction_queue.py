@@ -207,10 +207,7 @@ class CompactionEntry:
 
     @property
     def waits_for_hive(self) -> bool:
-        """True if only a worker of Hive's can serve the waiting entry.
-
-        ABORT_TXN_CLEANUP is for the server's cleaner, so it does not count.
-        """
+        """True if it waits for a worker of Hive's; entries for Hive's cleaner do not count."""
         kind = self.compaction_type
         is_of_hive = kind is CompactionType.REBALANCE or not kind.is_known
         return self.state is CompactionState.INITIATED and is_of_hive

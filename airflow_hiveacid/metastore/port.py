@@ -88,10 +88,7 @@ class CatalogPort(Protocol):
         """Return the names of a database's tables, sorted; empty for an unknown database."""
 
     def create_database(self, name: str, location: str | None = None) -> None:
-        """Create a database unless it exists.
-
-        `location` is the directory for managed tables; for 4.0.1 it must not exist yet.
-        """
+        """Create a database unless it exists; 4.0.1 refuses an existing `location`."""
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database; do nothing if it does not exist."""
@@ -109,10 +106,7 @@ class CatalogPort(Protocol):
         """Return the constraints on a table's rows that Hive's clients enforce."""
 
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
-        """Return the columns of a table's primary key, in key order; empty without a key.
-
-        Hive does not enforce the key, so several rows may have the same key.
-        """
+        """Return a table's primary key columns, in key order; Hive does not enforce the key."""
 
     def create_table(self, table: NewTable) -> TableInfo:
         """Create a table and read it back; the server refuses one that exists."""
@@ -128,19 +122,13 @@ class CatalogPort(Protocol):
         """
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """Set table parameters; remove those whose value is None; keep all others.
-
-        If `EXTERNAL` is set or removed, the table type is changed to match.
-        """
+        """Set table parameters, or remove those with None; `EXTERNAL` also sets the table type."""
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return all partitions, sorted by name; an unpartitioned table has a nameless one."""
 
     def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
-        """Return all partition names, sorted, at much less cost than `list_partitions`.
-
-        An unpartitioned table has one empty name.
-        """
+        """Return all partition names, sorted, cheaply; an unpartitioned table has an empty one."""
 
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
@@ -170,10 +158,7 @@ class CatalogPort(Protocol):
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """Return when each existing partition was created, in seconds since 1970.
-
-        The time tells a partition from an earlier one of the same name.
-        """
+        """Return when each existing partition was created, in seconds since 1970."""
 
     def forget_statistics(
         self,
@@ -207,10 +192,7 @@ class TransactionPort(Protocol):
         """
 
     def abort_txn(self, txn_id: TxnId) -> bool:
-        """Abort a transaction; aborting it twice is allowed.
-
-        Return False if it had already ended, and the server no longer lists it.
-        """
+        """Abort a transaction; return False if it had already ended and is no longer listed."""
 
     def heartbeat(self, txn_id: TxnId) -> None:
         """Send a heartbeat, so that the server keeps the transaction open."""
@@ -284,10 +266,7 @@ class QueuePort(Protocol):
         pool: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """Queue a compaction, unless one is pending for this table or partition.
-
-        Only 4.x has pools.
-        """
+        """Queue a compaction, unless one of the same is pending; only 4.x has pools."""
 
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None

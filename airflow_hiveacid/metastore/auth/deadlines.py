@@ -59,15 +59,12 @@ class _Bounded:
         return bytes(self._in_time().recv(*args))
 
     def recv_into(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
-        """Receive as socket.socket does. Raises TimeoutError at the deadline."""
         return int(self._in_time().recv_into(*args))
 
     def send(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
-        """Send as socket.socket does. Raises TimeoutError at the deadline."""
         return int(self._in_time().send(*args))
 
     def sendall(self, *args: Any) -> None:  # noqa: ANN401 - as socket.socket
-        """Send as socket.socket does. Raises TimeoutError at the deadline."""
         self._in_time().sendall(*args)
 
     def _in_time(self) -> Any:  # noqa: ANN401 - the socket class that follows

@@ -436,7 +436,6 @@ def _purging() -> Struct:
 
 
 def _most_definitions(table: TableInfo) -> int:
-    """Return the number of whole partition definitions that fit into one message."""
     return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
 
 

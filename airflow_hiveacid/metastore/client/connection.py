@@ -114,8 +114,6 @@ class _NotDoneError(errors.MetastoreUnavailableError):
 
 
 class _Call(NamedTuple):
-    """A call's method and arguments, and how to map its errors."""
-
     method: str
     arguments: tuple[object, ...]
     repeat: Repeat

@@ -35,10 +35,7 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
 
 
 def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
-    """Call each server; return the addresses that answer, and the failures of the others.
-
-    A single address counts as answering without a call.
-    """
+    """Call each of several servers; return the addresses that answer, and the failures."""
     if len(endpoint.uris) == 1:
         return endpoint.uris, []
     answering, failures = [], []

@@ -285,11 +285,7 @@ class _QueueWorker:
         return next(here, "")
 
     def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
-        """Try to take the lock that only compactors of this partition request.
-
-        Its name is not that of a table, so readers and writers never wait for it. It is released
-        when the transaction ends.
-        """
+        """Try to take the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
             table=_lock_of_compactors(self.ref),
             lock_type=LockType.EXCLUSIVE,
@@ -333,10 +329,7 @@ class _QueueWorker:
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
-        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry.
-
-        Call this while holding the compactors' lock.
-        """
+        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
         if self.client.generation is MetastoreGeneration.V3:
             return self.taken_on_3()
         claim, answer = self._requested(kind)
@@ -383,10 +376,7 @@ class _QueueWorker:
         return None
 
     def taken_on_3(self) -> str | None:
-        """Return why not to compact this partition on 3.1, or None.
-
-        3.1 does not show which entries its workers will claim, so every entry is a reason.
-        """
+        """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
         if self.client.generation is not MetastoreGeneration.V3:
             return None
         return self._taken() if self._at_work() else None
@@ -521,10 +511,7 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
-    """Mark a committed compaction as compacted, for the cleaners; only log a refusal.
-
-    The server refuses if a later run has already marked it, and a cleaner has processed it.
-    """
+    """Mark a committed compaction for the cleaners; log a refusal, after a later run's mark."""
     try:
         client.mark_compacted(claim)
     except errors.MetastoreError as refusal:

@@ -202,10 +202,7 @@ class _AnswerLostError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """A transaction during its opening; `before` holds the write IDs right before it was opened.
-
-    `leaving.began` is complete once the write IDs are allocated.
-    """
+    """A transaction during its opening; `before` holds the write IDs right before it was opened."""
 
     client: MetastorePort
     plan: Plan
@@ -429,10 +426,7 @@ def take_snapshot(
 def _surely_whole(
     before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the write IDs of some tables; omit lists that may be incomplete.
-
-    An incomplete list ends at an invalid ID.
-    """
+    """Return the lists of some tables, except those that end at an invalid ID and may be cut."""
     lists = {ref: before[ref] for ref in refs}
     return {
         ref: ids

@@ -341,10 +341,7 @@ class MetastoreTransaction:
             raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
 
     def raise_why(self, error: errors.TransactionError) -> NoReturn:
-        """Raise the error, or FencedError if a newer copy of the job has aborted the transaction.
-
-        With FencedError, this copy must not be retried.
-        """
+        """Raise the error, or FencedError (no retry) if a newer copy of the job caused it."""
         if isinstance(error, errors.TransactionAbortedError):
             raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
         raise error
