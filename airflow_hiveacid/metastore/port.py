@@ -264,7 +264,6 @@ class QueuePort(Protocol):
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
         """Queue a compaction, unless one of the same is pending; only 4.x has pools."""
 

@@ -9,7 +9,7 @@ from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, newest_entries
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.watch.polls import Observation
 
 if TYPE_CHECKING:

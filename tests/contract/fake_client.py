@@ -489,9 +489,7 @@ class FakeClient:
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        del properties
         is_v3 = self.generation is MetastoreGeneration.V3
         if is_v3 and pool is not None:
             raise MetastoreVersionError("3.1 has no pools")

@@ -1,4 +1,4 @@
-"""Implementation of `CatalogPort` over Thrift: databases, tables, partitions.
+"""Implementation of `CatalogPort` over Thrift: databases, tables, partitions, constraints.
 
 Calls that list names or drop objects use hmsclient, because its Hive 2.3 stubs also fit 3.1 and
 4.x. Calls with whole definitions use our stubs (see idl/tables.thrift). The call `get_table` must
@@ -19,6 +19,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
+    Constraints,
     PartitionInfo,
     PartitionName,
     TableInfo,
@@ -27,6 +28,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     AlterPartitionsRequest,
@@ -57,6 +59,7 @@ _ALL: Final = -1
 # Without this parameter, the server lists directories and counts files during the call.
 _KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _CASCADE: Final = {"CASCADE": "true"}
+_CATALOG: Final = "hive"
 
 
 _Item = TypeVar("_Item")
@@ -107,6 +110,39 @@ class CatalogCalls:
 
     def get_source(self, ref: TableRef) -> TableInfo:
         return catalog.source_info(self._raw_table(ref))
+
+    def constraints(self, ref: TableRef) -> Constraints:
+        if self._connection.generation is MetastoreGeneration.V4:
+            request = constraints.AllTableConstraintsRequest(
+                dbName=ref.db, tblName=ref.name, catName=_CATALOG
+            )
+            with suppress(errors.MetastoreVersionError):
+                every = self._ask("get_all_table_constraints", request).allTableConstraints
+                return _constraints_of(
+                    every.notNullConstraints or (),
+                    every.defaultConstraints or (),
+                    every.checkConstraints or (),
+                )
+        names = {"catName": _CATALOG, "db_name": ref.db, "tbl_name": ref.name}
+        return _constraints_of(
+            self._ask(
+                "get_not_null_constraints", constraints.NotNullConstraintsRequest(**names)
+            ).notNullConstraints,
+            self._ask(
+                "get_default_constraints", constraints.DefaultConstraintsRequest(**names)
+            ).defaultConstraints,
+            self._ask(
+                "get_check_constraints", constraints.CheckConstraintsRequest(**names)
+            ).checkConstraints,
+        )
+
+    def primary_key(self, ref: TableRef) -> tuple[str, ...]:
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
+
+        request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)
+        answer = self._connection.catalog_call("get_primary_keys", request, repeat=Repeat.SAFE)
+        columns = sorted(answer.primaryKeys or (), key=lambda column: column.key_seq)
+        return tuple(column.column_name.lower() for column in columns)
 
     def create_table(self, table: catalog.NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
@@ -223,6 +259,9 @@ class CatalogCalls:
         raw.parameters = parameters
         self._send_table(table.ref, raw, context)
         return 1
+
+    def _ask(self, method: str, request: object) -> Struct:
+        return self._connection.call(method, request, repeat=Repeat.SAFE)
 
     def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
         """On 4.x, store the write ID in a table without a statistics flag; only log a refusal.
@@ -426,6 +465,17 @@ class CatalogCalls:
 
         for _ in self._connection.calls_for(method, partitions, len(partitions), send):
             pass
+
+
+def _constraints_of(
+    not_null: Sequence[Struct], defaults: Sequence[Struct], checks: Sequence[Struct]
+) -> Constraints:
+    """Return the enabled constraints, which only Hive's clients enforce, not the server."""
+    return Constraints(
+        not_null={c.column_name.lower(): c.nn_name for c in not_null if c.enable_cstr},
+        defaults={c.column_name.lower(): c.default_value for c in defaults if c.enable_cstr},
+        checks={c.dc_name: c.check_expression for c in checks if c.enable_cstr},
+    )
 
 
 def _purging() -> Struct:

@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.auth.address import (
     parse_uri,
 )
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
-from airflow_hiveacid.metastore.auth.refusals import Refusals
+from airflow_hiveacid.metastore.auth.secret import Refusals
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
@@ -187,11 +187,9 @@ class Connection:
         """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
         return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
 
-    def catalog_call(
-        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
-    ) -> Struct:
+    def catalog_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
         """Make one call through hmsclient over the same connection."""
-        return self._call(self.hms, _Call(method, arguments, repeat, faults))
+        return self._call(self.hms, _Call(method, arguments, repeat, _NO_FAULTS))
 
     def calls_for(
         self,

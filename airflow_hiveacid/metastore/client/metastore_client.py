@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import MetastoreError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
-from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
 from airflow_hiveacid.metastore.client.event_calls import EventCalls
 from airflow_hiveacid.metastore.client.lock_calls import LockCalls
 from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
@@ -52,9 +51,7 @@ def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[Me
     return tuple(answering), failures
 
 
-class MetastoreClient(
-    CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls
-):
+class MetastoreClient(CatalogCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls):
     """One connection to a metastore; see MetastorePort for the contract of each method."""
 
     def __init__(self, endpoint: MetastoreEndpoint) -> None:

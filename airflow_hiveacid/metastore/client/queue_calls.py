@@ -6,7 +6,7 @@ Of these methods, Hive 3.1 supports only `request_compaction` and `show_compacti
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -51,14 +51,12 @@ class QueueCalls:
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
         wire = ttypes.CompactionRequest(
             dbname=ref.db,
             tablename=ref.name,
             partitionname=_text(partition),
             type=COMPACTION_TYPE_NUMBERS[compaction_type],
-            properties=None if properties is None else dict(properties),
         )
         if self._connection.generation is MetastoreGeneration.V4:
             wire.poolName = pool

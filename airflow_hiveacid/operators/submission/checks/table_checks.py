@@ -39,8 +39,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
-from airflow_hiveacid.metastore.listed_tables import is_pattern
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import is_pattern, partitions_of
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
 from airflow_hiveacid.plan.rebalancing import check_rebalanceable
