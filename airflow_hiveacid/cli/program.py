@@ -31,7 +31,7 @@ from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, Argument, opti
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 
 _UNEXPECTED: Final = 1
 _INTERRUPTED: Final = 130

@@ -28,11 +28,11 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.printable import escape_our_log
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
     ConnectionFields,
@@ -44,9 +44,8 @@ from airflow_hiveacid.jobs.logins import Login, secret_source_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
-from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import OpenTxn
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 from airflow_hiveacid.plan.thresholds import TableHealth
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.maintenance.many_tables import (
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.maintenance.ownership import check_owner
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.cleaning import Removal, UnknownPath

@@ -30,8 +30,7 @@ from airflow_hiveacid.maintenance.compaction_facts import (
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
-from airflow_hiveacid.metastore.listed_tables import matches
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import matches, partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
 from airflow_hiveacid.plan.compaction import CompactionPlan

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import HiveAcidError, StorageError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, TableHealth
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows

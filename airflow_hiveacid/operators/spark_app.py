@@ -24,9 +24,9 @@ from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 from airflow.sdk import Context
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import TaskKilledError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.parameters import Parameter

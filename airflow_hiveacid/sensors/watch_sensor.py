@@ -16,7 +16,7 @@ from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
 from airflow_hiveacid import airflow_names
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.operators import kinds

@@ -40,7 +40,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives

@@ -29,7 +29,7 @@ from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
     HiveAcidCollectOperator,

@@ -20,8 +20,8 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin

@@ -16,7 +16,7 @@ from typing import Any, Final
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
-from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     METADATA_FILE,

@@ -25,8 +25,8 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.partitions import check_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms

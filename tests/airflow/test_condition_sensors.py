@@ -20,7 +20,6 @@ from airflow.sdk.module_loading import import_string
 from pyarrow import orc
 
 from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionFailedError,
@@ -31,7 +30,7 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
@@ -43,8 +42,8 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.plan.limits import ReachedLimit
 from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
 from airflow_hiveacid.sensors import (

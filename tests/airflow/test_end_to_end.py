@@ -14,7 +14,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import TableNotFoundError, UnknownColumnError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator

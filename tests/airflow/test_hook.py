@@ -18,7 +18,7 @@ from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.support.airflow_support import Connections, Warehouse

@@ -6,14 +6,13 @@ import time
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.submission.deferral import DriverNote

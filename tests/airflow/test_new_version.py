@@ -15,7 +15,7 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.sensors import HiveAcidNewVersionSensor
 from airflow_hiveacid.watch import new_data
 from airflow_hiveacid.watch.trigger import ConditionTrigger

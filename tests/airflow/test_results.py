@@ -12,9 +12,8 @@ from typing import Any, Final
 import pytest
 from airflow.sdk import Asset
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import AttemptId, WriteId
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES

@@ -14,7 +14,7 @@ from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.contract.bench import access, start
@@ -194,7 +194,7 @@ def test_a_killed_task_releases_its_waiting_lock_request(
     table = warehouse.table("t")
     reading = start(warehouse.client, access(table, DataOperation.INSERT))
     task = _sql(warehouse, "DROP TABLE t")
-    monkeypatch.setattr(SystemClock, "sleep", lambda *_: task.on_kill())
+    monkeypatch.setattr(Clock, "sleep", lambda *_: task.on_kill())
     with pytest.raises(errors.TransactionAbortedError):
         run_task(task)
     assert {lock.txn_id for lock in warehouse.client.show_locks()} == {reading.txn_id}

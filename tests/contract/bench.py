@@ -13,9 +13,9 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.metastore import catalog, locks, port, txn_values
-from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore import catalog, locks, port
 from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from tests.support.terms import job_terms
 
@@ -51,7 +51,7 @@ class Bench:
         *,
         reads: Sequence[locks.TableAccess] = (),
         writes: Sequence[locks.TableAccess] = (),
-        txn_type: txn_values.TxnType = txn_values.TxnType.DEFAULT,
+        txn_type: port.TxnType = port.TxnType.DEFAULT,
         handover: Handover | None = None,
         **terms: Any,  # noqa: ANN401 - the fields of JobTerms
     ) -> AbstractContextManager[MetastoreTransaction]:

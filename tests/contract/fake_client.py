@@ -38,7 +38,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     fitting_job_id,
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from tests.contract.fake_metastore import FakeMetastore, Txn, Written
 
 _P = ParamSpec("_P")
@@ -483,9 +483,7 @@ class FakeClient:
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        del properties
         is_v3 = self.generation is MetastoreGeneration.V3
         if is_v3 and pool is not None:
             raise errors.MetastoreVersionError("3.1 has no pools")

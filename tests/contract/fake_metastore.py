@@ -38,10 +38,10 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.metastore.catalog import transactional_kind
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from airflow_hiveacid.metastore.port import TxnState, TxnType
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 WRITES: Final = frozenset({DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE})
 

@@ -8,7 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_hiveacid.format import attempts, conflicts, errors, ids, snapshot
+from airflow_hiveacid.format import conflicts, errors, ids, snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -67,7 +67,7 @@ class Acting(LookingBack):
         self, number: int, role: str, kind: str, where: str, count: int, tries: list[int]
     ) -> Callable[[int], object]:
         scope = (where,) if where else self.scene.partitions
-        attempt = attempts.AttemptId(tries[0] if tries else 1, f"{number:012x}")
+        attempt = ids.AttemptId(tries[0] if tries else 1, f"{number:012x}")
         generation = tries[1] if len(tries) > 1 else 0
         change = Change(kind, f"{role}{count}{'g' * generation}", scope)
         known = (self.partition_names[where],) if where else None
@@ -170,7 +170,7 @@ class Acting(LookingBack):
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
-                    attempt=attempts.AttemptId(1, f"{number:012x}"),
+                    attempt=ids.AttemptId(1, f"{number:012x}"),
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),

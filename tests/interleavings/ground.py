@@ -15,7 +15,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
 )
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.versions.tags import make_tag
 from tests.interleavings import readers

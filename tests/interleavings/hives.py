@@ -22,9 +22,8 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
     CompactionType,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState, TxnType
 from airflow_hiveacid.metastore.transactions import compaction_work
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.interleavings import acting, disk, readers, scene, stand_ins
 from tests.interleavings.rows import (
     BUCKET,

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from airflow_hiveacid.format import attempts, errors
+from airflow_hiveacid.format import errors, ids
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from tests.interleavings import readers, stand_ins
 from tests.interleavings.ground import is_own, leftovers
 from tests.interleavings.hives import Hives
@@ -140,7 +140,7 @@ class Play(Hives, Watching):
         assert calm is not None
         calm.number = number
         self.jobs[number] = dataclasses.replace(
-            job, attempt=attempts.AttemptId(9, f"{number:012x}"), generation=job.generation
+            job, attempt=ids.AttemptId(9, f"{number:012x}"), generation=job.generation
         )
         was_done = self._is_done(job)
         # A change that met no row is committed, too; doing it again is as good as not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format import attempts, conflicts, policies, table
+from airflow_hiveacid.format import conflicts, ids, policies, table
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from tests.interleavings import rows
 
@@ -100,7 +100,7 @@ class Job:
     """One attempt of one job in the cast."""
 
     change: rows.Change
-    attempt: attempts.AttemptId
+    attempt: ids.AttemptId
     generation: int = 0
     partitions: tuple[table.PartitionName, ...] | None = None
 

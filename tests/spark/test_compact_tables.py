@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec

@@ -20,7 +20,7 @@ from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, Sourc
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     StatementOrderError,
     UnknownColumnError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect

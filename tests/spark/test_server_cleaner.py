@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
     CompactionType,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.versions.keeping import keep

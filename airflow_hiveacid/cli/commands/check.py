@@ -25,8 +25,8 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec

@@ -16,9 +16,9 @@ from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.metastore.txn_values import OpenTxn
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:

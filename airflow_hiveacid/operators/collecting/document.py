@@ -22,8 +22,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.words import printable
 
 MOST_BYTES: Final = 64 * 1024
 """The maximum bytes of the document as JSON, because an XCom in the database should be small."""

@@ -22,9 +22,8 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.locks import LockInfo
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.metastore.txn_values import OpenTxn
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.findings import (
     Finding,

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 _CONNECT_S: Final = 1.0

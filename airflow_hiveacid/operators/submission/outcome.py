@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 

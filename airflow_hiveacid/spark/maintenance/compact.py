@@ -32,7 +32,7 @@ from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
 from airflow_hiveacid.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
-from airflow_hiveacid.metastore.partitions import check_partition
+from airflow_hiveacid.metastore.listed_tables import check_partition
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction

@@ -26,7 +26,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
 from airflow_hiveacid.metastore.catalog import TableChange
-from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -10,9 +10,8 @@ from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.client.catalog_calls import _WriteContext
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 from tests.support.terms import job_terms
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from airflow_hiveacid.format import conflicts, errors, ids
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import abort_job

@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from airflow_hiveacid.format import attempts, conflicts, errors, ids
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, LockResponse
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from tests.contract.bench import Bench, access, month, start
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
@@ -36,7 +36,7 @@ def compaction(
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
         client,
-        job_terms(job_key, clock=clock or SystemClock()),
+        job_terms(job_key, clock=clock or Clock()),
         table=table,
         partition=month("1"),
         compaction_type=CompactionType.MAJOR,
@@ -118,7 +118,7 @@ def test_a_kill_finds_a_compaction_before_and_after_it_locks(
         with compaction(client, table, job_key="doomed") as work:
             if is_late:
                 work.txn.lock_reads()
-            ended = abort_job(client, "doomed", attempts.AttemptId.new(9), [table.ref])
+            ended = abort_job(client, "doomed", ids.AttemptId.new(9), [table.ref])
             assert ended == (work.txn.txn_id,)
             work.txn.confirm_alive()
 

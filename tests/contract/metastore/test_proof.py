@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_hiveacid.format import attempts, conflicts, ids
+from airflow_hiveacid.format import conflicts, ids
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -18,7 +18,7 @@ def entry_of(txn: MetastoreTransaction, table: TableInfo) -> LedgerEntry:
     return LedgerEntry(
         job_key="job",
         generation=0,
-        attempt=attempts.AttemptId(1, "0" * 12),
+        attempt=ids.AttemptId(1, "0" * 12),
         statement={},
         table_id=table.table_id,
         txn_id=txn.txn_id,

@@ -19,7 +19,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from airflow_hiveacid.metastore.locks import presence_of_compactions
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     CompactionWork,
     cancel_compactions,
@@ -27,7 +27,6 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.bench import NEEDS_V4, Bench, access, month, start
 from tests.support.terms import job_terms
 

@@ -4,9 +4,8 @@ import pytest
 
 from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState, TxnType
 from airflow_hiveacid.metastore.preflight import Concern, preflight
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 
 INSERT = conflicts.DataOperation.INSERT

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_hiveacid.format import attempts, conflicts, errors, ids
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -74,7 +74,7 @@ def dead(table: str) -> tuple[Ledger, FakeClient, LedgerEntry]:
     entry = LedgerEntry(
         job_key="dag/run/task/-1",
         generation=0,
-        attempt=attempts.AttemptId(1, "1" * 12),
+        attempt=ids.AttemptId(1, "1" * 12),
         statement={"kind": "insert"},
         table_id=made.table_id,
         txn_id=client.open_txn(),

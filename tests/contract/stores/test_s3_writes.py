@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format import attempts, bucket_codec, conflicts, errors, ids, names
+from airflow_hiveacid.format import bucket_codec, conflicts, errors, ids, names
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
@@ -29,7 +29,7 @@ from tests.support.s3_lab import MotoS3
 from tests.support.terms import job_terms
 
 _, INSERT, _, _, OVERWRITE = conflicts.DataOperation
-FIRST, SECOND = attempts.AttemptId(1, "1" * 12), attempts.AttemptId(2, "2" * 12)
+FIRST, SECOND = ids.AttemptId(1, "1" * 12), ids.AttemptId(2, "2" * 12)
 COLUMNS = (Column(name="id", type="bigint"),)
 
 
@@ -45,7 +45,7 @@ class Job:
     table: TableInfo
     clock: manual_clock.ManualClock
     operation: conflicts.DataOperation = INSERT
-    attempt: attempts.AttemptId = FIRST
+    attempt: ids.AttemptId = FIRST
     at: str = ""
     then: Callable[[], object] = print
 

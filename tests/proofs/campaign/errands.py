@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import maintenance

@@ -18,10 +18,9 @@ from typing import Final
 
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import (
     is_below_hidden,
     parse_directory_name,

@@ -17,7 +17,7 @@ import pytest
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.view import absolute
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from tests.judges.golden_plain import GOLDEN_PLAIN
 from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import B0, event, insert, tombstone, write_acid

@@ -26,11 +26,11 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
 from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState
 from airflow_hiveacid.operators.collecting.findings import lock_findings
 from airflow_hiveacid.operators.collecting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session

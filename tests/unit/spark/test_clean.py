@@ -20,7 +20,7 @@ from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient

@@ -14,9 +14,8 @@ import pytest
 from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.directories import FileEntry
@@ -35,7 +34,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_files

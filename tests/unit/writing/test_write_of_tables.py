@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun

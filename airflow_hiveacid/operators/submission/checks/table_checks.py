@@ -19,8 +19,7 @@ from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFound
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
-from airflow_hiveacid.metastore.listed_tables import is_pattern
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import is_pattern, partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import requests
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 
 LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""

@@ -23,9 +23,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry

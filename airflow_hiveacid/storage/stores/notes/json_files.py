@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Self, TypeVar, cast
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
-from airflow_hiveacid.format.ids import LONG_MAX
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new

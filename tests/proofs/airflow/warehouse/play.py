@@ -26,7 +26,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from demo.airflow_api import Task
 from demo.environment import spark_environment, spark_home
 from demo.runs import why_failed

@@ -16,10 +16,16 @@ import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
+from airflow_hiveacid.format.ids import (
+    AttemptId,
+    BucketId,
+    BucketProperty,
+    RowId,
+    StatementId,
+    WriteId,
+)
 from airflow_hiveacid.format.names import DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo

@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
-from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, LockId, TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -9,9 +9,9 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, wait_until
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

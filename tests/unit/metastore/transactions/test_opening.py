@@ -11,17 +11,16 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.lock_wait import WaitedInVainError, Waiting
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -6,15 +6,14 @@ import dataclasses
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import locks
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, FencingToken
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot
@@ -24,10 +23,10 @@ from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
-from airflow_hiveacid.metastore.clock import Clock, SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -129,7 +128,7 @@ def compact(
         spark=pretended_spark(is_stopped=is_stopped),
         policy_of=lambda _: policy,
         terms=job_terms(
-            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
+            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or Clock(), on_step=on_step
         ),
     )
     compactor = Compactor(

@@ -31,9 +31,8 @@ from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.metastore.partitions import check_partition
-from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.listed_tables import check_partition
+from airflow_hiveacid.metastore.port import TxnType, snapshot_now
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter

@@ -19,8 +19,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import (
     Column,

@@ -34,12 +34,12 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConversionRefusedError,
     HiveAcidError,
@@ -18,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.conversion import COPY_OF

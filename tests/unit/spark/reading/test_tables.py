@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TransactionAbortedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading import tables
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes

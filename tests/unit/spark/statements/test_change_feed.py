@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError, FeedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     PartitionInfo,

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
-from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint

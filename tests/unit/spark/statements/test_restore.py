@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import Rival, copies_of
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import AttemptId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -29,9 +28,9 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events

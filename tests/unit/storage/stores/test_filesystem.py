@@ -15,8 +15,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import TableRef

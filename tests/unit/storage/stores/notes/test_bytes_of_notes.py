@@ -9,8 +9,7 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records import keeping
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
