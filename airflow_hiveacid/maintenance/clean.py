@@ -29,17 +29,15 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.cleaned_entries import (
-    committed_entries,
-    mark_cleaned,
-    ready_entries,
-)
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
+    committed_entries,
     is_directory_name,
     is_staging,
+    mark_cleaned,
+    ready_entries,
     remove_paths,
     staging_directories,
 )

@@ -13,9 +13,8 @@ from typing import Final
 
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.orc_fit import UNKNOWN_TO_SPARK, is_column, lies_outside
-from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.reading.request import NUMBER, ReadRequest
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile

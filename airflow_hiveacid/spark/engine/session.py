@@ -2,6 +2,9 @@
 
 No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings, a
 statement means the same on every cluster, with any `spark-defaults.conf`.
+
+Spark itself waits for its first executor indefinitely, and during a statement the transaction would
+hold its locks meanwhile. So `await_executor` waits before a transaction begins.
 """
 
 from __future__ import annotations
@@ -9,16 +12,18 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+import time
 from collections.abc import Mapping
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.util import InheritableThread
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
 from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
@@ -233,3 +238,53 @@ def runs_in_utc(spark: SparkSession) -> bool:
     options = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
     zones = _ZONE_OPTION.findall(options)
     return bool(zones) and zones[-1] in UTC_ZONES
+
+
+_GROUP: Final = "hiveacid-first-executor"
+_POLL_S: Final = 0.1
+
+
+def await_executor(spark: SparkSession, timeout_s: float) -> None:
+    """Wait until an executor has registered; do not wait if tasks run in the driver.
+
+    With dynamic allocation the cluster starts executors only for jobs. So this function runs a
+    small Spark job.
+
+    Raises:
+        ExecutorsMissingError: no executor registered in time.
+    """
+    context = spark.sparkContext
+    if context.master == "local" or context.master.startswith("local["):
+        return
+    began = time.monotonic()
+    asker: InheritableThread | None = None
+    while not _has_executor(spark):
+        if asker is None:
+            asker = InheritableThread(target=_ask, args=(spark,), session=spark, daemon=True)
+            asker.start()
+        if (waited_s := time.monotonic() - began) > timeout_s:
+            context.cancelJobGroup(_GROUP)
+            raise ExecutorsMissingError(
+                application=context.applicationId, master=context.master, waited_s=waited_s
+            )
+        time.sleep(_POLL_S)
+    if asker is not None:
+        context.cancelJobGroup(_GROUP)
+
+
+def _has_executor(spark: SparkSession) -> bool:
+    # The map of executors also contains the driver.
+    try:
+        with unknown_calls():
+            count = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
+    except UnknownJavaCallError:
+        return True  # Spark's first job then waits
+    return bool(count > 1)
+
+
+def _ask(spark: SparkSession) -> None:
+    spark.sparkContext.setJobGroup(_GROUP, "ask the cluster for a first executor")
+    try:
+        spark.range(1).count()
+    except SPARK_ERRORS:
+        return  # cancelled: an executor has registered, or the wait has timed out

@@ -59,8 +59,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
-from airflow_hiveacid.writing.replacement import Replacement, live_names
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext

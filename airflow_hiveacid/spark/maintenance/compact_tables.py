@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext

@@ -23,8 +23,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, no_write_ids
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack, no_write_ids
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
@@ -42,7 +41,7 @@ from airflow_hiveacid.plan.conversion import (
 )
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
+from airflow_hiveacid.spark.writing.files.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames

@@ -20,8 +20,7 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
-from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
-from airflow_hiveacid.maintenance.stored_files import StoredFile, stored_files
+from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, StoredFile, stored_files
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment

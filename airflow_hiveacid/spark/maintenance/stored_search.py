@@ -28,16 +28,15 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
-from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.request import KeyRange, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
+from airflow_hiveacid.spark.reading.files.file_relation import looked_up
+from airflow_hiveacid.spark.reading.files.key_ranges import bounds
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
 from airflow_hiveacid.storage.orc.footer import OrcTail

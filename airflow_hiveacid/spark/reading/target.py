@@ -24,16 +24,15 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.helper_columns import NUMBER, free_name
 from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
-from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import bucket_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.files.file_relation import bucket_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.files.key_ranges import bounds
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where

@@ -28,8 +28,8 @@ from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import (
+    CHANGE_TYPE,
     ChangeQuery,
     FoundChanges,
     changes_of,

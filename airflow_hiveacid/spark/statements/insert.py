@@ -50,8 +50,7 @@ from airflow_hiveacid.spark.reading.events import (
 from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.writing.files.flat_rows import flat_rows
-from airflow_hiveacid.spark.writing.files.row_hash import hash_of
-from airflow_hiveacid.spark.writing.files.spreading import spread
+from airflow_hiveacid.spark.writing.files.spreading import hash_of, spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
 

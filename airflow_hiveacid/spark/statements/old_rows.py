@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.reading.events import Events, grouped
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct

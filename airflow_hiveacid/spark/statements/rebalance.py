@@ -37,10 +37,10 @@ from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, che
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
-from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements.old_rows import (
     identities,

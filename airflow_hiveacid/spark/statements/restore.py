@@ -38,7 +38,7 @@ from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
+from airflow_hiveacid.reading.request import NUMBER, free_name, partition_at
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows

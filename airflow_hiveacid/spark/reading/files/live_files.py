@@ -23,9 +23,8 @@ from airflow_hiveacid.reading.arrow_scan import (
     scan_piece,
     work_of_scan,
 )
-from airflow_hiveacid.reading.helper_columns import file_number
 from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged
-from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.reading.request import ReadRequest, file_number
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of

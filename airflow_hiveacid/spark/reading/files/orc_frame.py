@@ -3,8 +3,7 @@
 Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
 file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
 they are in many partitions. Spark gets no partition columns, because Java's ORC would treat them as
-additional root columns. Facts about a row's file are looked up by the file's number
-(`file_numbers`).
+additional root columns. Facts about a row's file are looked up by the file's number.
 
 Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
 schema in the ACID columns once more. So every root column is used in a condition that is always
@@ -42,15 +41,17 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, free_name
 from airflow_hiveacid.reading.orc_fit import DeleteFile
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.spark.reading.files.file_numbers import partition_of
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
-from airflow_hiveacid.spark.reading.files.search_argument import search_argument
+from airflow_hiveacid.spark.reading.files.file_relation import (
+    NumberedFile,
+    partition_of,
+    rows_of_files,
+    search_argument,
+)
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity

@@ -22,9 +22,8 @@ from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import PlainPiece, scan_plain
-from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
-from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.reading.request import NUMBER, ReadRequest
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -33,9 +32,9 @@ from airflow_hiveacid.spark.reading.files.file_relation import (
     NumberedFile,
     TableFiles,
     rows_of_files,
+    search_argument,
 )
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
-from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.values.column_types import holds
 

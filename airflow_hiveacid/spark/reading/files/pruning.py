@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, Moment, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame

@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 

@@ -34,7 +34,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean_tables, many_tables, side_by_side
+from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
 from airflow_hiveacid.maintenance.results import cleaning_result
@@ -491,7 +491,7 @@ def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
 def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
@@ -506,7 +506,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
 def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
     warehouse.clean()

@@ -19,9 +19,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import side_by_side
-from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun
-from airflow_hiveacid.maintenance.side_by_side import each_piece
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun, each_piece
 from airflow_hiveacid.metastore.port import MetastorePort
 from tests.contract.fake_client import FakeClient
 
@@ -227,7 +225,7 @@ def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
             asked.append(most)
             super().__init__(most)
 
-    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(many_tables, "ThreadPoolExecutor", Pool)
     done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
     assert len(done) == 999
     assert asked == [8]
