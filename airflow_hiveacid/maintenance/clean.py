@@ -29,9 +29,8 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
     committed_entries,
     is_directory_name,
@@ -198,10 +197,8 @@ class Cleaner:
     def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
         """Keep files that another table of the metastore may read.
 
-        A replaced directory needs no check: its rows are in the directory that has replaced it.
-
-        Raises:
-            OtherOwnerError: an aborted directory is in another table, which may have committed it.
+        A replaced directory needs no check: its rows are in the directory that has replaced it. An
+        aborted directory raises OtherOwnerError, because the other table may have committed it.
         """
         reasons = {}
         for removal in plan.remove:

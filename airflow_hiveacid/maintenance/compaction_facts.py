@@ -26,8 +26,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
-from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -292,8 +291,7 @@ class CompactionFacts:
     def checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome, unless something prevents a minor or major compaction.
 
-        Raises:
-            CompactionNotDoneError: the user requested this compaction.
+        The user requested this compaction, so it is then an error (CompactionNotDoneError).
         """
         if outcome.is_hindered and self.spec.choice.insists and not self.spec.plan_only:
             raise CompactionNotDoneError(
@@ -341,10 +339,10 @@ def read_facts(
 
 
 def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
-    """Check that the metastore lets our workers compact and, by choice 'queued', serve the queue.
+    """Raise MetastoreVersionError if the metastore does not let our workers compact.
 
-    Raises:
-        MetastoreVersionError: it is a 3.1 metastore, or it may ignore the pools of the queue.
+    By choice 'queued', it must also let them serve the queue, which a 3.1 metastore does not, and
+    one that may ignore the pools of the queue.
     """
     if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
         raise MetastoreVersionError(

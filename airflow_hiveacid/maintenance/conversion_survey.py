@@ -92,14 +92,10 @@ class ConversionSurvey:
         return outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """Check whether the table can be converted.
+        """Raise ConversionRefusedError if the table cannot be converted.
 
         The check uses the table's definition, the names of its files, and the footers of Parquet
         files.
-
-        Raises:
-            ConversionRefusedError: the table cannot be converted.
-            StorageError: the table's directories cannot be read.
         """
         why = why_not_table(table, self.to)
         if why is None:
@@ -200,11 +196,9 @@ class ConversionSurvey:
     ) -> list[Move]:
         """Return the files to move, and their new paths.
 
-        Only files of directories that are live with `write_ids` are moved out. `own` is the write
-        ID of the delta for the moved files; None to move files out of deltas.
-
-        Raises:
-            ConversionRefusedError: some directories are not live.
+        Only files of directories that are live with `write_ids` are moved out; other directories
+        refuse the conversion. `own` is the write ID of the delta for the moved files; None to move
+        files out of deltas.
         """
         listings = self.listings(table)
         if own is not None:
@@ -253,9 +247,7 @@ class WayBack:
     def undo_own(self, location: str, attempt: AttemptId) -> None:
         """Undo this attempt's conversion, unless it is already undone or verified.
 
-        Raises:
-            HiveAcidError: the lock is lost, or the undo failed. The next conversion repeats the
-                undo.
+        If the lock is lost, or the undo fails, the next conversion repeats the undo.
         """
         note = ConversionNote.read(location)
         if note is not None and note.attempt == str(attempt) and not note.is_verified:

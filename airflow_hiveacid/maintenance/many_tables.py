@@ -19,6 +19,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
     FencedError,
@@ -30,7 +31,9 @@ from airflow_hiveacid.format.errors import (
     typed,
 )
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
+from airflow_hiveacid.maintenance.ownership import Neighbours
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 
@@ -219,27 +222,28 @@ class TableOrPartition:
 class TablesRun:
     """The run of one job, in the order of its findings. Mutable.
 
-    `skipped` has the reasons by table, `failed` the errors by table and partition. `tables` and
-    `partitions` are the numbers of those in the metastore. `unlisted` is the number of failed
-    tables whose partitions are unknown. If `is_of_table`, the run keeps the outcome of each
-    partition of the only table, and a dropped table or partition has failed.
+    `neighbours` lists the metastore's tables at most once, for all tables of the job. `skipped` has
+    the reasons by table, `failed` the errors by table and partition. `tables` and `partitions` are
+    the numbers of those in the metastore. `unlisted` is the number of failed tables whose
+    partitions are unknown. If `is_of_table`, the run keeps the outcome of each partition of the
+    only table, and a dropped table or partition has failed.
     """
 
-    is_of_table: bool = False
+    spec: TablesSpec
+    neighbours: Neighbours = field(default_factory=Neighbours)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, HiveAcidError] = field(default_factory=dict)
     tables: int = 0
     partitions: int = 0
     unlisted: int = 0
 
-    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
-        """Remember a failure; skip what was dropped. An error of `ENDS_ALL` ends the job.
+    @property
+    def is_of_table(self) -> bool:
+        """True if the job is of one table (`TablesSpec.is_of_table`)."""
+        return self.spec.is_of_table
 
-        Raises:
-            CompactionCancelledError: a user has cancelled one of the job's compactions.
-            FencedError: a newer copy of the job is running.
-            TaskKilledError: Airflow has killed the task.
-        """
+    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
+        """Remember a failure; skip what was dropped. Raise an error of `ENDS_ALL`."""
         if isinstance(error, ENDS_ALL):
             raise error
         if is_dropped:
@@ -289,7 +293,7 @@ class TablesRun:
         self.unlisted += len(self.failed) - failed_before
         return [result for _, result in succeeded]
 
-    def check(self, spec: TablesSpec, done: Mapping[str, str]) -> None:
+    def check(self, done: Mapping[str, str]) -> None:
         """Raise an error if a table or partition failed.
 
         `done` has the outcomes of the other tables or partitions as text, by name.
@@ -303,7 +307,7 @@ class TablesRun:
         number = self.partitions + self.unlisted
         failed = {name: str(error) for name, error in self.failed.items()}
         if self.is_of_table:
-            table = str(TableRef.parse(spec.target))
+            table = str(TableRef.parse(self.spec.target))
             if error := self.failed.get(table):
                 raise error
             if number == 1:
@@ -312,12 +316,25 @@ class TablesRun:
                 {name.removeprefix(f"{table} "): text for name, text in texts.items()}
                 for texts in (failed, done)
             )
-        raise PartitionsFailedError(table=spec.target, failed=failed, of=number, done=done)
+        raise PartitionsFailedError(table=self.spec.target, failed=failed, of=number, done=done)
+
+    def status(self, *, is_done: bool) -> JobStatus:
+        """Return the status of the job's result, if no table or partition failed."""
+        if self.spec.plan_only:
+            return JobStatus.PLANNED
+        return JobStatus.COMMITTED if is_done else JobStatus.NOTHING_TO_DO
+
+    def details(self) -> dict[str, JsonValue]:
+        """Return the part of the result of a job of many tables that all such jobs have."""
+        return {
+            "tables": self.tables,
+            "partitions": self.partitions,
+            "skipped": [{"table": table, "why": why} for table, why in self.skipped.items()],
+        }
 
 
 def matching_tables(
     client: MetastorePort,
-    names: Sequence[str],
     check: Callable[[TableInfo], None],
     run: TablesRun,
     *,
@@ -328,6 +345,7 @@ def matching_tables(
     The tables that are named without a wildcard are checked before the first one is yielded. `only`
     limits the other tables, as in `transactional_tables`.
     """
+    names = run.spec.tables
     named_tables = _named_tables(client, names, check)
     if not any(map(is_pattern, names)):
         yield from (table for ref, table in named_tables.items() if only is None or ref in only)

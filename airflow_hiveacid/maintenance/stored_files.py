@@ -22,7 +22,7 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TableCleaning
-from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.ownership import Neighbours
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.listing import every_file, list_table, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, scheme_of

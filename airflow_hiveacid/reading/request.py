@@ -29,12 +29,9 @@ _PARTITION_BITS: Final = 24
 
 
 def file_number(partition: int, file: int) -> int:
-    """Return the number of a file.
+    """Return the number of a file, from its position and its partition's, of those that are read.
 
-    `partition` and `file` are positions among the partitions and files that are read.
-
-    Raises:
-        OverflowError: a position is too large for its bits.
+    A position that is too large for its bits raises OverflowError.
     """
     if file >> FILE_BITS or partition >> _PARTITION_BITS:
         raise OverflowError(f"partition {partition}, file {file}")

@@ -220,12 +220,7 @@ def _details_of(error: Exception) -> dict[str, JsonValue]:
 
 
 def read_spec(name: str) -> JobSpec:
-    """Read the job's spec that was shipped under this name.
-
-    Raises:
-        ConfigurationError: no file of this name was shipped.
-        ContractVersionError: another version of this provider wrote the spec.
-    """
+    """Read the job's spec that was shipped under this name."""
     # YARN puts shipped files into the working directory. Local and standalone modes put shipped
     # files into Spark's directory.
     for path in (Path(name), *_shipped(name)):
@@ -247,11 +242,9 @@ def _shipped(name: str) -> Iterator[Path]:
 def check_answerable(spec: JobSpec) -> None:
     """Check that the result can be written, by writing a probe file next to it.
 
-    Without this check, a task could fail to write its result after its change is committed.
-
-    Raises:
-        ResultUnwritableError: the result cannot be written to the spec's `result_uri`.
-        StoreUnavailableError: the store is temporarily unavailable.
+    Without this check, a task could fail to write its result after its change is committed. An
+    outage of the store (StoreUnavailableError) is temporary, other errors are not
+    (ResultUnwritableError).
     """
     if spec.result_uri is None:
         return
@@ -272,11 +265,8 @@ def await_follower(spec: JobSpec) -> None:
     """Wait until a worker or a trigger follows this driver in its cluster.
 
     A task may be ended, or its worker may die, before anybody follows the driver. Such a driver
-    must not change anything, because nobody would kill it.
-
-    Raises:
-        TaskKilledError: nobody has followed the driver within `start_timeout_s`.
-        StorageError: the store of the file cannot be asked.
+    must not change anything, because nobody would kill it. After `start_timeout_s`, it ends
+    (TaskKilledError).
     """
     if spec.follower_uri is None:
         return
@@ -295,11 +285,7 @@ def await_follower(spec: JobSpec) -> None:
 
 
 def check_worker(spec: JobSpec) -> None:
-    """Check that the worker that waits for this driver is still alive.
-
-    Raises:
-        TaskKilledError: the worker's process has ended.
-    """
+    """Raise TaskKilledError if the process of the worker that waits for this driver has ended."""
     if spec.worker_file is not None and not worker_lives(spec.worker_file):
         raise TaskKilledError(
             f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"

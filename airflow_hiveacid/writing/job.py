@@ -55,11 +55,7 @@ class WritingJob:
         )
 
     def job_of(self, kind: type[_S]) -> _S:
-        """Return the spec of this job; the job must be of the given kind.
-
-        Raises:
-            ConfigurationError: the job is of a different kind.
-        """
+        """Return the spec of this job; refuse a job of a different kind."""
         if not isinstance(self.spec.job, kind):
             raise ConfigurationError(f"this application does not run {self.spec.kind} jobs")
         return self.spec.job
@@ -74,12 +70,7 @@ class WritingJob:
         )
 
     def changeable_table(self, name: str, operation: str) -> TableInfo:
-        """Return the table if its rows can be changed and its location is writable.
-
-        Raises:
-            InputError: the table is missing, of the wrong kind, or on a store without renames.
-            LocationPermissionError: the table's location cannot be written to.
-        """
+        """Return the table if its rows can be changed and its location is writable."""
         table = self.client.get_table(TableRef.parse(name))
         check_changeable(table, operation)
         return _writable(table)

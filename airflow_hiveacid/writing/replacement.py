@@ -75,9 +75,8 @@ class Replacement:
     def _stop_the_dead(self, location: str) -> None:
         """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
 
-        A compactor that publishes without a suffix would find our directory and stop. A compactor
-        that publishes with a suffix uses a different name. So the open uploads of such a compactor
-        must be aborted.
+        A compactor that publishes without a suffix would find our directory and stop; one with a
+        suffix uses a different name.
         """
         dead = [
             upload

@@ -117,10 +117,7 @@ def begun(
 
 
 def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
-    """Keep the files that this or an earlier write has staged, if a restart may use them.
-
-    Only an overtaken job restarts.
-    """
+    """Keep the files that this or an earlier write has staged, if an overtaken job may use them."""
     staged = restart_state.staged
     if staged is None or staged.write is not write:
         write.discard()
@@ -151,11 +148,7 @@ def _order(
 
 
 def check_sources(job: WritingJob, write: Write) -> None:
-    """Check that the source tables still have the partitions that were locked.
-
-    Raises:
-        OvertakenError: the partitions of a source table have changed, so the job must restart.
-    """
+    """Raise OvertakenError if a source table no longer has the partitions that were locked."""
     for access in write.reads:
         if not is_still_all(job.client, access):
             raise OvertakenError(
@@ -166,11 +159,7 @@ def check_sources(job: WritingJob, write: Write) -> None:
 
 
 def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
-    """Abandon the transaction of a job that is already done, and return the earlier run's result.
-
-    Raises:
-        EarlierRunUnknownError: the ledger's entry has no readable result.
-    """
+    """Abandon the transaction of a job that is already done; return the earlier run's result."""
     result = _result_of(write, earlier)
     log.warning(
         "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"

@@ -104,8 +104,8 @@ class Write:
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
-                result remains. The same error is raised if the metastore contradicts the ledger.
-            RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
+            result
+                remains, or the metastore contradicts the ledger.
         """
         tables = self._tables.values()
         runs = [(table, table.earlier_run()) for table in tables]
@@ -230,9 +230,9 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
     """Run a block as one write: commit at the end of the block, or roll back after an error.
 
     Raises:
-        TableChangedError: a table was replaced or changed after the statements were checked.
         WriteConflictError: a conflicting transaction committed first. The error names the job of
-            that transaction, if known.
+        that
+            transaction, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None

@@ -49,11 +49,7 @@ class JavaNames:
 
 
 def jvm_of(spark: SparkSession) -> JavaNames:
-    """Return the JVM behind a session.
-
-    Raises:
-        TypeError: the session is a client of Spark Connect, which has no JVM.
-    """
+    """Return the JVM behind a session; a client of Spark Connect has none (TypeError)."""
     jvm = spark._jvm  # noqa: SLF001 - there is no public way
     if jvm is None:
         raise TypeError("a classic Spark session is needed, not a Spark Connect client")

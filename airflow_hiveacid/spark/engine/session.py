@@ -49,9 +49,9 @@ _SETTINGS: Final = {
     # A Hive timestamp is a wall-clock value; an expression that converts it to an instant uses UTC.
     _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Wall-clock times in Parquet sources are read as wall-clock times. The module `nanoseconds`
-    # handles nanoseconds. The module `nanoseconds` refuses a value that microseconds cannot
-    # represent exactly, and never truncates it.
+    # Wall-clock times in Parquet sources are read as wall-clock times. `load_parquet` handles
+    # nanoseconds. It refuses a value that microseconds cannot represent exactly, and never
+    # truncates it.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
@@ -105,11 +105,8 @@ def open_session(app_name: str) -> SparkSession:
     """Return the session with our settings; `app_name` applies only if the submitter gave no name.
 
     The session's JVMs run in UTC, unless the submitter set a time zone. Spark's ORC reader returns
-    wall-clock times unchanged only in UTC (`runs_in_utc`).
-
-    Raises:
-        ConfigurationError: a Python package is missing on the driver. The same error is raised if
-            the program created its Spark context with speculation.
+    wall-clock times unchanged only in UTC (`runs_in_utc`). If a Python package is missing on the
+    driver, or the program created its Spark context with speculation, raise ConfigurationError.
     """
     for name in _NEEDED:
         try:
@@ -157,12 +154,10 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Check that a session still has our settings after a user's program had access to it.
+    """Raise ConfigurationError if a user's program has changed our settings of a session.
 
-    The program may change the time zone, because the time zone affects neither reads nor writes.
-
-    Raises:
-        ConfigurationError: a setting was changed, so a statement could store different values.
+    Otherwise a statement could store different values. The program may change the time zone,
+    because the time zone affects neither reads nor writes.
     """
     conf = _explicit_settings(spark)
     changed = [
@@ -248,10 +243,7 @@ def await_executor(spark: SparkSession, timeout_s: float) -> None:
     """Wait until an executor has registered; do not wait if tasks run in the driver.
 
     With dynamic allocation the cluster starts executors only for jobs. So this function runs a
-    small Spark job.
-
-    Raises:
-        ExecutorsMissingError: no executor registered in time.
+    small Spark job. If no executor registers in time, raise ExecutorsMissingError.
     """
     context = spark.sparkContext
     if context.master == "local" or context.master.startswith("local["):

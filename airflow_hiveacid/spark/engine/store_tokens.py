@@ -127,11 +127,7 @@ def take_tokens(shipped: Tokens) -> None:
 
 
 def later_tokens(here: bytes, brought: bytes) -> bytes:
-    """Merge the tokens of `here` and `brought`; keep only the newest token for each service.
-
-    Raises:
-        ValueError: `here` or `brought` cannot be parsed.
-    """
+    """Merge tokens; keep only the newest for each service. ValueError: one cannot be parsed."""
     tokens = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
     for alias, token in named_tokens(brought).items():
         previous = tokens.get((token.kind, token.service))

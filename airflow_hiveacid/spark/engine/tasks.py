@@ -100,10 +100,8 @@ def task_results(
 
     The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
     of a small Spark job. But frames have Python workers of their own. So a job that also runs
-    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task.
-
-    Raises:
-        JobFailedError: results are missing.
+    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task. Missing
+    results raise JobFailedError.
     """
     context = spark.sparkContext
     tasks = into_tasks(pieces, context.defaultParallelism, work_of)

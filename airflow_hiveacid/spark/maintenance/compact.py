@@ -30,7 +30,6 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
-from airflow_hiveacid.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -58,6 +57,7 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.overtaking import RivalCheck
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
 from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
 

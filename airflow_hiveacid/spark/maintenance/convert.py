@@ -85,12 +85,9 @@ class Converter:
     def convert(self) -> ConversionOutcome:
         """Convert the table, unless it is already of the requested kind.
 
-        Raises:
-            ConversionRefusedError: the table cannot be converted, or its rows would differ.
-            LockNotAcquiredError: another transaction reads or writes the table.
-            TableChangedError: files were written into the table without a lock.
-            HiveAcidError: another step failed. The conversion is undone, or a note remains for the
-                next conversion.
+        Another transaction that reads or writes the table prevents the conversion, and so do files
+        that were written into the table without a lock (TableChangedError). After an error, the
+        conversion is undone, or a note remains for the next conversion.
         """
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to] and ConversionNote.read(table.location) is None:

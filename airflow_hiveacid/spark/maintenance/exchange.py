@@ -86,12 +86,7 @@ class Exchange:
         )
 
     def make_room(self) -> None:
-        """Check that no table has the name `kept`, and remove copies left by earlier jobs.
-
-        Raises:
-            ConversionRefusedError: another table has that name.
-            LockNotAcquiredError: another transaction reads or writes the table.
-        """
+        """Check that no table has the name `kept`, and remove copies left by earlier jobs."""
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
             if found_table(self.client, self.kept) is not None:
@@ -115,11 +110,8 @@ class Exchange:
     def leave(self) -> int:
         """Rename the flat copy to the table's name; return its number of rows.
 
-        Raises:
-            TableChangedError: the table was written after it was copied; retry.
-            LockNotAcquiredError: another transaction reads or writes the table.
-            HiveAcidError: another step failed. The table is unchanged, or `recover` finishes the
-                exchange.
+        If the table was written after it was copied, raise TableChangedError. After an error, the
+        table is unchanged, or `recover` finishes the exchange.
         """
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
@@ -133,11 +125,7 @@ class Exchange:
         return digest.rows
 
     def come_back(self, kept: TableInfo) -> int:
-        """Rename the kept table to its original name; return its number of rows.
-
-        Raises:
-            ConversionRefusedError: the rows of the two tables differ.
-        """
+        """Rename the kept table to its original name; return its number of rows."""
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
             digest = self._digest(flat)

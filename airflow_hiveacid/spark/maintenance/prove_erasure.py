@@ -35,11 +35,7 @@ _MOST_LISTINGS: Final = 8
 
 
 def prove_erasure(job: JobContext) -> JobResult:
-    """Look for the rows in every file; return the document in the result's `details`.
-
-    Raises:
-        ErasureNotProvedError: files kept appearing.
-    """
+    """Look for the rows in every file; return the document in the result's `details`."""
     spec = job.job_of(ProveErasureSpec)
     table = job.client.get_table(TableRef.parse(spec.target))
     check_cleanable(table)

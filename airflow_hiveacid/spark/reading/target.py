@@ -32,10 +32,12 @@ from airflow_hiveacid.spark.engine.expressions.checked import condition as check
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.files.file_relation import bucket_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.files.key_ranges import bounds
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.reading.files.pruning import (
+    bounds,
+    partitions_meeting,
+    partitions_where,
+)
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
@@ -113,11 +115,7 @@ class Target(TableView):
         return self._live.rows(wanted, position)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
-        """Return a frame of live rows for a reader: data columns, then partition columns.
-
-        Raises:
-            UnknownColumnError: the table has no such column.
-        """
+        """Return a frame of live rows for a reader: data columns, then partition columns."""
         column_names = self.table.column_names
         names = column_names if wanted is None else tuple(name.lower() for name in wanted)
         for name in set(names) - set(column_names):

@@ -62,15 +62,16 @@ _COUNTED: Final = {
 def feed_changes(job: JobContext) -> JobResult:
     """Write the changes since the feed's last range as its next range.
 
+    After an error, no range was published.
+
     Raises:
-        ChangesGoneError: files with these changes may have been removed.
-        FeedError: the feed belongs to a different table, or selects different rows of the table.
-            The same error is raised if a partition was dropped, or if a partition with older rows
-            was added.
-        ConfigurationError: this run has already written a range with different arguments. The same
-            error is raised if the feed uses the primary key, and that key has changed.
+        ChangesGoneError: files with these changes may have been removed. FeedError: the feed
+        belongs to a different table, or selects different rows of the table. The
+            same error is raised if a partition was dropped, or if a partition with older rows was
+            added.
+        ConfigurationError: this run has already written a range with different arguments, or the
+            primary key that the feed uses has changed.
         FeedOvertakenError: a different job has continued the feed.
-        HiveAcidError: the job failed; no range was published.
     """
     spec = job.job_of(ChangeFeedSpec)
     give_store_settings(job.spark)

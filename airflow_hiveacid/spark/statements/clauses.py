@@ -25,8 +25,13 @@ from airflow_hiveacid.spark.engine.expressions.checked import condition, resolve
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.target import Target, whole_rows
-from airflow_hiveacid.spark.statements.constraints import allowed, is_unchanged, unchanged
-from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import (
+    allowed,
+    is_unchanged,
+    row_struct,
+    stored,
+    unchanged,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,9 +50,8 @@ log = logging.getLogger("hiveacid")
 def create_and_fill(job: JobContext) -> JobResult:
     """Create a table from a query, unless this job has already created it.
 
-    Raises:
-        CommitStateUnknownError, MetastoreUnavailableError: the table may have been created.
-        HiveAcidError: the table was not created.
+    The table may have been created if the state of its commit is unknown, or the metastore
+    unavailable. After any other error, it was not created.
     """
     spec = job.job_of(CreateAsSpec)
     target = TableRef.parse(spec.target)

@@ -47,8 +47,7 @@ from airflow_hiveacid.spark.reading.events import (
     partition_key,
     with_no_old_row,
 )
-from airflow_hiveacid.spark.statements.constraints import allowed
-from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import allowed, row_struct, stored
 from airflow_hiveacid.spark.writing.files.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.files.spreading import hash_of, spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
@@ -193,11 +192,8 @@ def fixed_partition(
 ) -> tuple[PartitionName, ...] | None:
     """Return the partition of a fully static partition clause, or None if the rows decide.
 
-    The partition's name is formatted from typed values: `01` for an int means partition 1.
-
-    Raises:
-        TypeMismatchError: a value cannot be cast to its column's type.
-        ConfigurationError: the partition is invalid for a different reason.
+    The partition's name is formatted from typed values: `01` for an int means partition 1. A value
+    that does not fit its column's type is an error.
     """
     table = program.table
     fixed = {name.lower(): value for name, value in spec.partition.items()}

@@ -76,11 +76,7 @@ class FileToCopy:
 def plan_load(
     spark: SparkSession, table: TableInfo, spec: LoadSpec, client: MetastorePort
 ) -> LoadProgram:
-    """Check the partition and every file of a LOAD DATA.
-
-    Raises:
-        SourceUnreadableError: a file does not fit the table, or there are too many files.
-    """
+    """Check the partition and every file of a LOAD DATA, and the number of files."""
     check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
     existing = client.get_partitions(table, [partition]) if table.is_partitioned else ()

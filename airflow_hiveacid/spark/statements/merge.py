@@ -38,12 +38,14 @@ from airflow_hiveacid.spark.reading.events import (
     partition_key,
     with_no_old_row,
 )
-from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
-from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.files.pruning import (
+    key_ranges,
+    partitions_meeting,
+    partitions_where,
+)
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.constraints import columns_asked
-from airflow_hiveacid.spark.statements.expressions import key_of_text
+from airflow_hiveacid.spark.statements.expressions import columns_asked, key_of_text
 from airflow_hiveacid.spark.statements.update_delete import (
     all_are_few,
     as_events,

@@ -78,10 +78,9 @@ def planned(
 ) -> list[CheckedStatement]:
     """Return the statements of one transaction, ready to run.
 
-    Raises:
-        InputError: a table, column, expression or source is invalid. The same error is raised if
-            one transaction cannot run these statements in this order. If there are several
-            statements, the error contains the number of the invalid statement.
+    An invalid table, column, expression or source is an error (InputError), and so is an order in
+    which one transaction cannot run the statements. Of several statements, the error names the
+    number.
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)

@@ -68,13 +68,9 @@ _AT: Final = "_at"
 
 
 def rebalance(job: JobContext) -> JobResult:
-    """Spread a table's rows evenly over files, or only plan this.
+    """Spread a table's rows evenly over files, or only plan this; see `run_changes`.
 
     If no partition is due, the job takes no exclusive lock.
-
-    Raises:
-        HiveAcidError: the rebalance failed. Nothing was changed, with one exception: after
-            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
     spec = job.job_of(RebalanceSpec)
     table = job.insertable_table(spec.target)

@@ -71,13 +71,10 @@ _NOW, _THEN = "_now", "_then"
 
 
 def restore(job: JobContext) -> JobResult:
-    """Restore the rows that a table had at a version, or only plan the restore.
+    """Restore the rows that a table had at a version, or only plan the restore; see `run_changes`.
 
     Raises:
-        VersionGoneError: the version is no longer readable, or a partition was dropped after that
-            version.
-        HiveAcidError: the restore failed. Nothing was changed, with one exception: after
-            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
+        VersionGoneError: the version is no longer readable, or a partition was dropped after it.
     """
     spec = job.job_of(RestoreSpec)
     table = job.with_constraints(job.insertable_table(spec.target))
@@ -119,10 +116,8 @@ class Restoring:
     def look(self) -> tuple[Differing, ...] | None:
         """Return the roots that may differ now; None if an earlier try may have restored them.
 
-        An earlier try of this job may have replaced the files that the version needs.
-
-        Raises:
-            HiveAcidError: the version cannot be restored, and no earlier try has restored it.
+        An earlier try of this job may have replaced the files that the version needs. Without such
+        a try, an error says why the version cannot be restored.
         """
         try:
             return differing_now(self.job.client, self.table, self.version)

@@ -281,12 +281,7 @@ def _asked(
 
 
 def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
-    """Return the rows of a query.
-
-    Raises:
-        AnalysisException, ParseException: Spark cannot parse or resolve the query.
-        RefusedTextError, UnboundParameterError: see these classes.
-    """
+    """Return the rows of a query; errors are those of `parsed_query`, and of its analysis."""
     jvm = jvm_of(spark)
     frame = DataFrame(dataset_of(spark, parsed_query(spark, jvm, text, terms)), spark)
     if not terms.allows_unsafe:

@@ -65,11 +65,7 @@ def _in_our_words(table: TableInfo, text: str, error: Exception) -> Exception:
 
 
 def condition(table: TableInfo, text: str, value: Resolved) -> Column:
-    """Return a resolved expression as a condition.
-
-    Raises:
-        ExpressionError: the expression's type is not boolean.
-    """
+    """Return a resolved expression as a condition; refuse it if its type is not boolean."""
     if not isinstance(value.type, BooleanType | NullType):
         raise ExpressionError(
             table=table.ref,

@@ -108,12 +108,7 @@ def parsed_expressions(
 
 
 def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerms) -> JavaObject:
-    """Parse a query with Spark's parser, and bind the values of its parameters.
-
-    Raises:
-        ParseException: Spark cannot parse the query.
-        RefusedTextError, UnboundParameterError: see these classes.
-    """
+    """Parse a query, and bind its parameters' values; see `parsed_expressions` for errors."""
     binder = _Binder.of(spark, jvm, terms)
     with _verbatim(spark, [text]):
         parsed = _parser(spark, jvm).parsePlan(text)
@@ -140,22 +135,14 @@ class CallCheck:
         return cls(logical=catalyst.plans.logical, queries=patterns.PLAN_EXPRESSION())
 
     def expression(self, expression: JavaObject) -> None:
-        """Check an expression and its subqueries.
-
-        Raises:
-            RefusedTextError: the expression contains a forbidden call.
-        """
+        """Raise RefusedTextError if an expression or its subqueries contain a forbidden call."""
         self._calls(expression)
         if expression.containsPattern(self.queries):
             for plan in each(_as_plan(self.logical, expression).subqueriesAll()):
                 self.query(plan)
 
     def query(self, plan: JavaObject) -> None:
-        """Check a query, but not the views that it reads.
-
-        Raises:
-            RefusedTextError: the query contains a forbidden call.
-        """
+        """Raise RefusedTextError if a query has a forbidden call; its views are not searched."""
         if plan.deterministic() and not plan.containsPattern(self.queries):
             return
         for node in _nodes_above_views(plan):

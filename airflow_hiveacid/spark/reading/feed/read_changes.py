@@ -430,11 +430,7 @@ def keys_of(
 
 
 def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of a table's columns as the table spells them, without duplicates.
-
-    Raises:
-        UnknownColumnError: the table has no such column.
-    """
+    """Return a table's columns as it spells them, without duplicates; refuse other names."""
     table_columns = table.column_names
     columns = tuple(dict.fromkeys(name.lower() for name in names))
     for name in columns:

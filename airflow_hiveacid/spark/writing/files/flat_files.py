@@ -72,10 +72,7 @@ def write_orc(
     """Write rows with Spark and return their number, or None if Spark does not report it.
 
     `options` override the session's settings. Spark partitions the rows into directories by the
-    columns `by`.
-
-    Raises:
-        PySparkException, Py4JJavaError: the write failed; ignore any files in the directory.
+    columns `by`. If the write fails, ignore any files in the directory.
     """
     spark = rows.sparkSession
     jvm = jvm_of(spark)
@@ -201,8 +198,7 @@ def can_write_flat(plan: WritePlan) -> bool:
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Write rows with Spark, copy them into bucket files, and return one record per file.
 
-    Raises:
-        UnsupportedFileError: the rows must be written in a different way, or some rows were lost.
+    If the rows must be written in a different way, or rows were lost, raise UnsupportedFileError.
     """
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)

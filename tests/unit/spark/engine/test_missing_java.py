@@ -22,9 +22,8 @@ from airflow_hiveacid.spark.engine.java_names import (
 )
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected
-from airflow_hiveacid.spark.reading.files import key_ranges as bounds_module
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
+from airflow_hiveacid.spark.reading.files import pruning as bounds_module
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.writing.files import flat_files
 from airflow_hiveacid.supported_versions import PAGE
 

@@ -37,7 +37,6 @@ from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.maintenance.results import cleaning_result
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
@@ -554,7 +553,7 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
 
 
 def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables() -> None:
-    run = TablesCleaning(tables=3000, partitions=3000)
+    run = TablesCleaning(spec=CleanSpec(tables=("warehouse.*",)), tables=3000, partitions=3000)
     for number in range(3000):
         run.cleaned.append(
             CleanedTable(
@@ -568,8 +567,7 @@ def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables
             )
         )
         run.skipped[f"warehouse.odd_{number:04}"] = "it is sorted"
-    spec = CleanSpec(tables=("warehouse.*",))
-    result = cleaning_result(job_of(spec), spec, run)
+    result = run.result(job_of(run.spec))
     short: Any = short_form(result.to_json())
     assert len(JobResult.parse(result.dump()).dump()) > MOST_BYTES
     assert len(str(short)) <= MOST_BYTES

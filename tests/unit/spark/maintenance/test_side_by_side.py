@@ -57,7 +57,7 @@ def each_partition(
     at_once: int = 2,
 ) -> list[_R]:
     """The results of the partitions of a job of one table."""
-    run = TablesRun(is_of_table=True, partitions=len(days))
+    run = TablesRun(spec=CleanSpec.of_table(str(table.ref)), partitions=len(days))
     results = run.each(
         client,
         days,
@@ -66,7 +66,7 @@ def each_partition(
         at_once=at_once,
     )
     done = {f"{table.ref} {day.name}": str(result).upper() for day, result in results}
-    run.check(CleanSpec.of_table(str(table.ref)), done)
+    run.check(done)
     return [result for _, result in results]
 
 
