@@ -14,12 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.format.errors import (
-    LocationPermissionError,
-    NotEnoughHistoryError,
-    OtherOwnerError,
-    TableChangedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
@@ -214,7 +209,7 @@ class Cleaner:
                 partition=partition.name,
             )
             if why is not None and is_directory:
-                raise OtherOwnerError(
+                raise errors.OtherOwnerError(
                     table=self.table.ref,
                     location=uri,
                     why=why,
@@ -423,7 +418,7 @@ class Cleaner:
             if not self.spec.plan_only:
                 self._table_now()
                 give_up(location, [upload for upload, _ in dead_uploads])
-        except LocationPermissionError as error:
+        except errors.LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
@@ -443,7 +438,7 @@ class Cleaner:
             listing = list_table(partition.location)
             try:
                 return self._resolved(listing, self.overview.write_ids, self.overview.txns)
-            except NotEnoughHistoryError:
+            except errors.NotEnoughHistoryError:
                 pass  # the partition was compacted and cleaned after the overview
         return self._state(partition, self.client.valid_txns())
 
@@ -472,7 +467,7 @@ class Cleaner:
         """
         table = self.client.get_table(self.table.ref)
         if table.table_id != self.table.table_id:
-            raise TableChangedError(table=self.table.ref, what="table_id")
+            raise errors.TableChangedError(table=self.table.ref, what="table_id")
         return table
 
 

@@ -20,13 +20,8 @@ from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, turned_off
-from airflow_hiveacid.maintenance.many_tables import (
-    TableOrPartition,
-    TablesRun,
-    grouped,
-    matching_tables,
-)
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner
 from airflow_hiveacid.metastore.partitions import partitions_of
@@ -185,7 +180,7 @@ def _path_of(unknown: UnknownPath, partition: str) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class TablesCleaning(TablesRun):
+class TablesCleaning(many_tables.TablesRun):
     """The cleaning of one job, with the totals of tables that had something to clean. Mutable.
 
     `outcomes` are those of the partitions and other places, if the job is of one table.
@@ -270,7 +265,7 @@ def clean_tables(
         PartitionsFailedError: a table or partition failed. The others are done.
     """
     run = TablesCleaning(spec=spec)
-    for group in grouped(matching_tables(client, check_cleanable, run)):
+    for group in many_tables.grouped(many_tables.matching_tables(client, check_cleanable, run)):
         _clean(client, group, run, on_step)
     run.check(run.done)
     return run
@@ -299,7 +294,7 @@ def _clean(
         client,
         pieces,
         lambda own, piece: piece[0].clean(own, piece[1]),
-        where=lambda piece: TableOrPartition(table=piece[0].table, partition=piece[1]),
+        where=lambda piece: many_tables.TableOrPartition(table=piece[0].table, partition=piece[1]),
     ):
         of_partitions[cleaning.table.ref].append(outcome)
     # The rest of a table with a failed partition is left to a retry.
@@ -310,7 +305,7 @@ def _clean(
             client,
             whole,
             lambda own, cleaning: cleaning.finish(own, of_partitions[cleaning.table.ref]),
-            where=lambda cleaning: TableOrPartition(table=cleaning.table),
+            where=lambda cleaning: many_tables.TableOrPartition(table=cleaning.table),
         )
     }
     for cleaning in cleanings:

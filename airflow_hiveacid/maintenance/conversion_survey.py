@@ -13,14 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    HiveAcidError,
-    StorageError,
-    UnsupportedFileError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, looks_like_directory_name
 from airflow_hiveacid.format.records.maintenance import Move
@@ -37,19 +31,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.plan.conversion import (
-    KINDS,
-    ConversionOutcome,
-    moves_in,
-    moves_out,
-    outcome_of,
-    steps_of,
-    visible_files,
-    why_not_files,
-    why_not_noted,
-    why_not_state,
-    why_not_table,
-)
+from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.storage.plain.compact import require_compactable
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
@@ -73,10 +55,10 @@ class ConversionSurvey:
         """Return the table as it is now."""
         return self.client.get_table(self.ref)
 
-    def plan(self) -> ConversionOutcome:
+    def plan(self) -> conversion.ConversionOutcome:
         """Return the outcome that a conversion would have now."""
         table = self.table()
-        if table.kind is KINDS[self.to]:
+        if table.kind is conversion.KINDS[self.to]:
             return self.nothing(table)
         self.check(table)
         if self.to is not ConversionTarget.FLAT:
@@ -85,11 +67,13 @@ class ConversionSurvey:
             count = 0
         else:
             count = len(self.moves(table, self.write_ids(), None))
-        return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
+        return conversion.outcome_of(
+            table, self.to, steps=conversion.steps_of(table, self.to, count)
+        )
 
-    def nothing(self, table: TableInfo) -> ConversionOutcome:
+    def nothing(self, table: TableInfo) -> conversion.ConversionOutcome:
         """Return the outcome for a table that is already of the requested kind."""
-        return outcome_of(table, self.to, steps=("it is already of that kind",))
+        return conversion.outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
         """Raise ConversionRefusedError if the table cannot be converted.
@@ -97,11 +81,13 @@ class ConversionSurvey:
         The check uses the table's definition, the names of its files, and the footers of Parquet
         files.
         """
-        why = why_not_table(table, self.to)
+        why = conversion.why_not_table(table, self.to)
         if why is None:
             why = self._why_not_partitions(table)
         if why is None and self.to is not ConversionTarget.FLAT:
-            reasons = (why_not_files(listing, self.to) for listing in self.listings(table))
+            reasons = (
+                conversion.why_not_files(listing, self.to) for listing in self.listings(table)
+            )
             why = next((reason for reason in reasons if reason is not None), None)
         if why is None and self.to is not ConversionTarget.FLAT:
             why = self._why_not_compactable(table)
@@ -112,9 +98,9 @@ class ConversionSurvey:
         if why is not None:
             raise self.refused(why)
 
-    def refused(self, why: str) -> ConversionRefusedError:
+    def refused(self, why: str) -> errors.ConversionRefusedError:
         """Return the error that refuses a conversion, for the caller to raise."""
-        return ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
+        return errors.ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
 
     def _why_not_partitions(self, table: TableInfo) -> str | None:
         table_format = table.storage.format
@@ -131,7 +117,7 @@ class ConversionSurvey:
             check_text_writable(table, self.partitions(table))
             if table.storage.format is FileFormat.PARQUET:
                 each_in_threads(require_compactable, self._plain_files(table))
-        except (UnsupportedTableError, UnsupportedFileError) as error:
+        except (errors.UnsupportedTableError, errors.UnsupportedFileError) as error:
             return f"it could not be compacted afterwards: {error}"
         return None
 
@@ -146,7 +132,7 @@ class ConversionSurvey:
             )
             for listing in self.listings(table)
             for store, root in [locate(listing.location)]
-            for file in visible_files(listing)
+            for file in conversion.visible_files(listing)
             if file.size_bytes
         ]
 
@@ -180,7 +166,7 @@ class ConversionSurvey:
         return [
             (listing.location, file.path, file.size_bytes)
             for listing in self.listings(table)
-            for file in visible_files(listing)
+            for file in conversion.visible_files(listing)
         ]
 
     def paths(self, table: TableInfo) -> list[tuple[str, str]]:
@@ -203,13 +189,13 @@ class ConversionSurvey:
         listings = self.listings(table)
         if own is not None:
             delta = DeltaName(low=own, high=own, statement_id=StatementId(0))
-            return [move for listing in listings for move in moves_in(listing, delta)]
+            return [move for listing in listings for move in conversion.moves_in(listing, delta)]
         txns = self.client.valid_txns()
         states = [resolve(listing, write_ids, txns, table.kind) for listing in listings]
         for state in states:
-            if (why := why_not_state(state)) is not None:
+            if (why := conversion.why_not_state(state)) is not None:
                 raise self.refused(why)
-        return [move for state in states for move in moves_out(state)]
+        return [move for state in states for move in conversion.moves_out(state)]
 
 
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:
@@ -263,7 +249,9 @@ class WayBack:
         note.move_back(self.guard)
         # A stalled process that seemed to have ended may have moved one more file.
         if remainder := note.not_back():
-            raise StorageError(f"{remainder[0]} was moved again while it was moved back; try again")
+            raise errors.StorageError(
+                f"{remainder[0]} was moved again while it was moved back; try again"
+            )
         for uri in sorted(_made_by(note)):
             _remove_empty(uri)
         ConversionNote.remove(table.location)
@@ -276,13 +264,15 @@ class WayBack:
                 delete_directory(*open_location(f"{move.location.rstrip('/')}/{move.target}"))
             self.guard()
             ConversionNote.remove(self.survey.table().location)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
 
     def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
         """Check that a conversion of this table can have written the note."""
         locations = {table.location, *(p.location for p in self.survey.partitions(table))}
-        why = why_not_noted(note.moves, note.emptied, note.undo, note.write_id, locations=locations)
+        why = conversion.why_not_noted(
+            note.moves, note.emptied, note.undo, note.write_id, locations=locations
+        )
         if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
             why = f"the metastore has not allocated its write ID {note.write_id}"
         if why is not None:
@@ -327,7 +317,9 @@ def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> st
     """
     moves = [move for move in note.moves if move.location == listing.location]
     if table.kind is TransactionalKind.NONE:
-        differing = {file.path for file in visible_files(listing)} ^ {m.target for m in moves}
+        differing = {file.path for file in conversion.visible_files(listing)} ^ {
+            m.target for m in moves
+        }
         return f"{listing.location}/{min(differing)} was written or removed" if differing else None
     own = {move.source.partition("/")[0] for move in moves}
     bases = {name for name in _directories(listing) - own if name.startswith("base_")}
@@ -351,5 +343,5 @@ def _made_by(note: ConversionNote) -> set[str]:
 def _remove_empty(uri: str) -> None:
     location, _, name = uri.rpartition("/")
     if files := files_below(location, name):
-        raise StorageError(f"{location}/{files[0].path} still exists; try again")
+        raise errors.StorageError(f"{location}/{files[0].path} still exists; try again")
     delete_directory(*open_location(uri))

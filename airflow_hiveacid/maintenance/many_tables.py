@@ -19,17 +19,8 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    FencedError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    PartitionsFailedError,
-    TableNotFoundError,
-    TaskKilledError,
-    typed,
-)
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
@@ -49,7 +40,7 @@ Each piece needs a connection, and a metastore's database allows only a few doze
 _MOST_UNANSWERED: Final = 24
 """The number of pieces in a row for which the metastore did not answer, after which all end."""
 
-ENDS_ALL: Final = (CompactionCancelledError, FencedError, TaskKilledError)
+ENDS_ALL: Final = (errors.CompactionCancelledError, errors.FencedError, errors.TaskKilledError)
 """Errors that concern the whole job. After such an error, no further piece is started."""
 
 
@@ -60,7 +51,7 @@ def each_piece(
     *,
     at_once: int,
     name: Callable[[_P], str],
-) -> list[_R | HiveAcidError]:
+) -> list[_R | errors.HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
     After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
@@ -69,7 +60,7 @@ def each_piece(
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
     queue = _Left(range(len(pieces)))
-    results: dict[int, _R | HiveAcidError] = {}
+    results: dict[int, _R | errors.HiveAcidError] = {}
     connections = _Connections(client)
 
     def next_ones() -> None:
@@ -79,13 +70,13 @@ def each_piece(
                     with connections.one() as own:
                         results[number] = work(own, pieces[number])
                     queue.note_success()
-                except HiveAcidError as error:
+                except errors.HiveAcidError as error:
                     log.warning("%s failed: %s", name(pieces[number]), error)
                     results[number] = error
                     results.update(dict.fromkeys(queue.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
                     log.exception("%s failed", name(pieces[number]))
-                    results[number] = typed(error)
+                    results[number] = errors.typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:
@@ -100,7 +91,7 @@ def each_piece(
 
 def only_piece(
     client: MetastorePort, piece: _P, work: Callable[[MetastorePort, _P], _R]
-) -> _R | HiveAcidError:
+) -> _R | errors.HiveAcidError:
     """Call `work` on the only piece, in this thread, which the end of a task's time interrupts.
 
     Return the result or our error; other errors are raised.
@@ -109,7 +100,7 @@ def only_piece(
     try:
         with connections.one() as own:
             return work(own, piece)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         return error
     finally:
         connections.close()
@@ -120,7 +111,7 @@ class _Left:
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = deque(numbers)
-        self._unanswered: list[HiveAcidError] = []
+        self._unanswered: list[errors.HiveAcidError] = []
 
     def __iter__(self) -> Iterator[int]:
         """Yield and remove the numbers; each number is yielded to one thread."""
@@ -141,9 +132,9 @@ class _Left:
         """Note that a piece succeeded."""
         self._unanswered.clear()
 
-    def ended_by(self, error: HiveAcidError) -> Sequence[int]:
+    def ended_by(self, error: errors.HiveAcidError) -> Sequence[int]:
         """Return and remove all numbers if this error of a piece ends the others, too."""
-        if isinstance(error, MetastoreUnavailableError):
+        if isinstance(error, errors.MetastoreUnavailableError):
             self._unanswered.append(error)
         if not isinstance(error, ENDS_ALL) and len(self._unanswered) < _MOST_UNANSWERED:
             return ()
@@ -212,9 +203,9 @@ class TableOrPartition:
             if self.partition is None or not self.partition.name.columns:
                 return False
             return not client.get_partitions(table, [self.partition.name])
-        except TableNotFoundError:
+        except errors.TableNotFoundError:
             return True
-        except HiveAcidError:
+        except errors.HiveAcidError:
             return False
 
 
@@ -232,7 +223,7 @@ class TablesRun:
     spec: TablesSpec
     neighbours: Neighbours = field(default_factory=Neighbours)
     skipped: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, HiveAcidError] = field(default_factory=dict)
+    failed: dict[str, errors.HiveAcidError] = field(default_factory=dict)
     tables: int = 0
     partitions: int = 0
     unlisted: int = 0
@@ -242,7 +233,7 @@ class TablesRun:
         """True if the job is of one table (`TablesSpec.is_of_table`)."""
         return self.spec.is_of_table
 
-    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
+    def fail(self, name: str, error: errors.HiveAcidError, *, is_dropped: bool = False) -> None:
         """Remember a failure; skip what was dropped. Raise an error of `ENDS_ALL`."""
         if isinstance(error, ENDS_ALL):
             raise error
@@ -261,7 +252,7 @@ class TablesRun:
         at_once: int = MOST_AT_ONCE,
     ) -> list[tuple[_P, _R]]:
         """Call `work` on every piece; return the pieces that succeeded, each with its result."""
-        results: list[_R | HiveAcidError]
+        results: list[_R | errors.HiveAcidError]
         if self.is_of_table and len(pieces) == 1 and self.partitions <= 1:
             results = [only_piece(client, pieces[0], work)]
         else:
@@ -270,10 +261,12 @@ class TablesRun:
             )
         succeeded: list[tuple[_P, _R]] = []
         for piece, result in zip(pieces, results, strict=True):
-            if isinstance(result, HiveAcidError):
+            if isinstance(result, errors.HiveAcidError):
                 place = where(piece)
                 # A metastore that did not answer would let the job wait again for each piece.
-                may_ask = not (self.is_of_table or isinstance(result, MetastoreUnavailableError))
+                may_ask = not (
+                    self.is_of_table or isinstance(result, errors.MetastoreUnavailableError)
+                )
                 self.fail(place.name, result, is_dropped=may_ask and place.is_dropped(client))
             else:
                 succeeded.append((piece, result))
@@ -316,7 +309,9 @@ class TablesRun:
                 {name.removeprefix(f"{table} "): text for name, text in texts.items()}
                 for texts in (failed, done)
             )
-        raise PartitionsFailedError(table=self.spec.target, failed=failed, of=number, done=done)
+        raise errors.PartitionsFailedError(
+            table=self.spec.target, failed=failed, of=number, done=done
+        )
 
     def status(self, *, is_done: bool) -> JobStatus:
         """Return the status of the job's result, if no table or partition failed."""
@@ -353,17 +348,19 @@ def matching_tables(
     is_any = False
     for name, table in transactional_tables(client, names, only=only):
         is_any = True
-        if isinstance(table, HiveAcidError):
+        if isinstance(table, errors.HiveAcidError):
             run.skipped[name] = str(table)
             continue
         try:
             check(table)
-        except HiveAcidError as error:  # nothing that a retry or an administrator has to mend
+        except (
+            errors.HiveAcidError
+        ) as error:  # nothing that a retry or an administrator has to mend
             run.skipped[name] = str(error)
             continue
         except Exception as error:  # one table must not stop the others
             log.exception("%s cannot be checked", name)
-            run.fail(name, typed(error))
+            run.fail(name, errors.typed(error))
             run.unlisted += 1
             continue
         yield table

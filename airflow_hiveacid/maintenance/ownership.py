@@ -16,15 +16,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    HiveAcidError,
-    LocationPermissionError,
-    MetastoreCallError,
-    OtherOwnerError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
@@ -127,7 +119,7 @@ class Neighbours:
             if other.ref not in self._partitions:
                 try:
                     partitions = client.list_partitions(other)
-                except TableNotFoundError:  # it was dropped meanwhile
+                except errors.TableNotFoundError:  # it was dropped meanwhile
                     partitions = ()
                 self._partitions[other.ref] = tuple(
                     (str(info.name), identities(info.location)) for info in partitions
@@ -149,12 +141,12 @@ def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[Tabl
     for db in client.list_databases():
         try:
             tables = list(listed_tables(client, db))
-        except MetastoreCallError as error:  # the user may lack access to the database
+        except errors.MetastoreCallError as error:  # the user may lack access to the database
             log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
             unread.append(f"database {db}")
             continue
         for name, table in tables:
-            if isinstance(table, HiveAcidError):
+            if isinstance(table, errors.HiveAcidError):
                 log.warning("cannot tell where table=%s lies: %s", name, table)
                 unread.append(f"table {name}")
             elif table.location:
@@ -182,7 +174,7 @@ def check_owner(
         if noted == mine:
             return
         if noted.table != table.ref and _is_there(client, noted, table.location):
-            raise OtherOwnerError(
+            raise errors.OtherOwnerError(
                 table=table.ref,
                 location=table.location,
                 why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
@@ -190,12 +182,12 @@ def check_owner(
     locations = [partition.location for partition in client.list_partitions(table)]
     why = neighbours.why_shared(client, table, locations)
     if why is not None:
-        raise OtherOwnerError(table=table.ref, location=table.location, why=why)
+        raise errors.OtherOwnerError(table=table.ref, location=table.location, why=why)
     # A note must not create the directory of a table that was dropped meanwhile.
     if not plan_only and exists(*open_location(table.location)):
         try:
             note_owner(table.location, mine)
-        except LocationPermissionError as error:  # the next job looks for other tables again
+        except errors.LocationPermissionError as error:  # the next job looks for other tables again
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
 
 
@@ -214,7 +206,7 @@ def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
     """Note that a table owns its directory, whatever the note says; return the earlier owner."""
     try:
         earlier_owner = noted_owner(table.location)
-    except CorruptFileError:
+    except errors.CorruptFileError:
         earlier_owner = None
     note_owner(table.location, _owner(client, table))
     return earlier_owner
@@ -245,7 +237,7 @@ def check_known_writes(
         late = [name for name in hidden if (name.visibility_txn_id or 0) > newest]
         allocated = f"transactions only up to {newest}"
     if late:
-        raise OtherOwnerError(
+        raise errors.OtherOwnerError(
             table=table.ref,
             location=listing.location,
             why=f"{late[0]} is newer than this metastore, which has allocated {allocated}. Another"
@@ -266,7 +258,7 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
         low = name.high if isinstance(name, BaseName) else name.low
         for note in commits:
             if low <= note.write_id <= directory.high:
-                raise OtherOwnerError(
+                raise errors.OtherOwnerError(
                     table=table.ref,
                     location=state.location,
                     why=f"a note says that transaction {note.txn_id} committed {directory.text},"
@@ -283,7 +275,7 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
 
 def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
     if noted.metastore != metastore:
-        raise OtherOwnerError(
+        raise errors.OtherOwnerError(
             table=table.ref,
             location=table.location,
             why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
@@ -294,6 +286,9 @@ def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
     try:
         table = client.get_table(owner.table)
-    except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now
+    except (
+        errors.TableNotFoundError,
+        errors.UnsupportedTableError,
+    ):  # a view may have the name by now
         return False
     return identities(table.location)[0] == identities(location)[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
@@ -30,11 +30,8 @@ from airflow_hiveacid.plan.cleaning import CleaningPlan, Removal, StagingDirecto
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import files_below, tree_size
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.threads import side_by_side
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-
 
 log = logging.getLogger("hiveacid")
 

@@ -29,16 +29,8 @@ import pyspark
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    ResultUnwritableError,
-    StorageError,
-    StoreUnavailableError,
-    TaskKilledError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
@@ -142,7 +134,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     try:
         spec = read_spec(spec_name)
         check_answerable(spec)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         # No result can be written, so only the log and the exit code report the error.
         log.error("%s", error)  # noqa: TRY400 - the message needs no traceback
         return exit_code(error)
@@ -195,7 +187,7 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
     """Log an error and return it as a result; log a traceback only for an untyped error."""
-    trace = None if isinstance(error, HiveAcidError) else error
+    trace = None if isinstance(error, errors.HiveAcidError) else error
     log.error("%s failed: %s", spec.kind, error, exc_info=trace)
     return JobResult(
         kind=spec.kind,
@@ -214,7 +206,7 @@ def _job_error(error: Exception) -> JobError:
 
 def _details_of(error: Exception) -> dict[str, JsonValue]:
     """Return the details of a write conflict that a result contains in addition to the message."""
-    if not isinstance(error, WriteConflictError):
+    if not isinstance(error, errors.WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
 
@@ -226,7 +218,9 @@ def read_spec(name: str) -> JobSpec:
     for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
-    raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
+    raise errors.ConfigurationError(
+        f"job spec {name!r} was not shipped with the application (--files)"
+    )
 
 
 def _shipped(name: str) -> Iterator[Path]:
@@ -250,13 +244,13 @@ def check_answerable(spec: JobSpec) -> None:
         return
     try:
         _probe(spec.result_uri)
-    except StoreUnavailableError as error:
+    except errors.StoreUnavailableError as error:
         why = f"{error.reason} (driver user {_user()}; the job was not started)"
-        raise StoreUnavailableError(
+        raise errors.StoreUnavailableError(
             location=spec.result_uri, action="write the result to", reason=why
         ) from error
-    except HiveAcidError as error:
-        raise ResultUnwritableError(
+    except errors.HiveAcidError as error:
+        raise errors.ResultUnwritableError(
             location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
 
@@ -275,7 +269,7 @@ def await_follower(spec: JobSpec) -> None:
     began = time.monotonic()
     while not exists(fs, path):
         if time.monotonic() - began > limit_s:
-            raise TaskKilledError(
+            raise errors.TaskKilledError(
                 f"the driver of {spec.job_key} has changed nothing: within {limit_s:g} s, neither a"
                 f" worker nor the triggerer has written {spec.follower_uri} to show that it follows"
                 " the driver. Either the task was ended just after its submission, or nobody could"
@@ -287,7 +281,7 @@ def await_follower(spec: JobSpec) -> None:
 def check_worker(spec: JobSpec) -> None:
     """Raise TaskKilledError if the process of the worker that waits for this driver has ended."""
     if spec.worker_file is not None and not worker_lives(spec.worker_file):
-        raise TaskKilledError(
+        raise errors.TaskKilledError(
             f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"
             " driver: it ends, and aborts its transaction"
         )
@@ -323,7 +317,7 @@ def _probe(uri: str) -> None:
             delete_directory(fs, directory)
         else:
             delete_file(fs, path)
-    except StorageError as error:
+    except errors.StorageError as error:
         # The operator removes all files in that directory after it has read the result.
         log.warning("the result can be written, but its probe file was not removed: %s", error)
 

@@ -38,13 +38,8 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, 
 from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.writing import overtaking
 from airflow_hiveacid.writing.abandoned import remove_abandoned
-from airflow_hiveacid.writing.overtaking import (
-    found_in,
-    hiding_directory,
-    is_overtaken,
-    rival_error,
-)
 from airflow_hiveacid.writing.publish import (
     Publication,
     StagedDirectory,
@@ -182,14 +177,16 @@ class TableWrite:
                 write_kind_of(operations),
             )
 
-        conflict = found_in(partitions, rival_among)
+        conflict = overtaking.found_in(partitions, rival_among)
         if conflict is not None:
             root, rival = conflict
-            raise rival_error(rival, root.location, self._access.policy, self._txn.txn_id)
+            raise overtaking.rival_error(
+                rival, root.location, self._access.policy, self._txn.txn_id
+            )
 
     def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
         """Raise OvertakenError, so that the job restarts, if a later commit hides this write."""
-        path = hiding_directory(
+        path = overtaking.hiding_directory(
             partitions,
             self._txn.newest(self.table.ref).write_ids(self.table.ref),
             self.write_id,
@@ -213,7 +210,7 @@ class TableWrite:
         write_ids = self._txn.snapshot.write_ids(self.table.ref)
         if self._has_news(write_ids):
             self.check_no_rival(self._client.get_partitions(self.table, partitions))
-        if is_overtaken(write_ids, self.write_id):
+        if overtaking.is_overtaken(write_ids, self.write_id):
             if self._access.operations & _CHANGES:
                 raise self.overtaken("it would change rows with a higher write ID than its own")
             self.check_not_overtaken(self._client.get_partitions(self.table, partitions))

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.java_gateway import JavaMember, JavaObject, JavaPackage, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject, JVMView
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 _MOST_NEW_OPTIONS: Final = 2
 _ABSENT: Final = "does not exist"

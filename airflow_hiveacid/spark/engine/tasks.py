@@ -13,21 +13,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.reading.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.failures import worker_errors
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

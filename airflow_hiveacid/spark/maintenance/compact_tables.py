@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.format.table import TableRef
@@ -22,13 +22,11 @@ from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Win
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.writing.replacement import SharedNotes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 

@@ -15,13 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    TableChangedError,
-)
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
@@ -119,7 +114,7 @@ class Exchange:
             if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
             if self._digest(copy) != digest:
-                raise TableChangedError(table=self.ref, what="rows")
+                raise errors.TableChangedError(table=self.ref, what="rows")
             self.terms.on_step("compared")
             self._exchange(guard, self.kept, self.copy)
         return digest.rows
@@ -140,7 +135,7 @@ class Exchange:
             self._exchange(guard, self.copy, self.kept)
         try:
             self.client.drop_table(self.copy, purge=True)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             log.warning("cannot remove the copy table=%s: %s", self.copy, error)
         return digest.rows
 
@@ -151,11 +146,11 @@ class Exchange:
         self.terms.on_step("away")
         try:
             self._rename(here, self.ref)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             table = found_table(self.client, self.ref)
             if table is not None and _traits(table) == expected:
                 return  # the rename's reply was lost, or a different job has recovered the table
-            if table is None and not isinstance(error, MetastoreUnavailableError):
+            if table is None and not isinstance(error, errors.MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
         self.terms.on_step("exchanged")
@@ -178,8 +173,8 @@ class Exchange:
         with locked(self.client, components, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
 
-    def _refused(self, to: ConversionTarget, why: str) -> ConversionRefusedError:
-        return ConversionRefusedError(table=self.ref, to=to.value, why=why)
+    def _refused(self, to: ConversionTarget, why: str) -> errors.ConversionRefusedError:
+        return errors.ConversionRefusedError(table=self.ref, to=to.value, why=why)
 
 
 def copy_mark(ref: TableRef, table: TableInfo) -> str:

@@ -24,24 +24,14 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    SourceNotFoundError,
-    SourceUnreadableError,
-    StorageError,
-    UnsafeTextError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.source_options import secret_of
+from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
-    RefusedTextError,
-    TextTerms,
-    UnboundParameterError,
-)
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried, condition_of, reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -131,7 +121,7 @@ def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
     for file, kinds in zip(files, side_by_side(_kinds, files), strict=True):
         for name, of_file in kinds.items():
             if all_kinds.setdefault(name, of_file) != of_file:
-                raise SourceUnreadableError(
+                raise errors.SourceUnreadableError(
                     source=source,
                     reason=f"timestamps of column {name!r} in {file} are of a different kind than"
                     " in the files before it; use the same kind in all files",
@@ -183,7 +173,7 @@ def _timestamps(column: Column, type_: DataType, kinds: Kinds, source: str) -> C
         case MapType(keyType=key, valueType=value):
             count = _spark_leaf_count(key)
             if any(kinds[:count]):
-                raise SourceUnreadableError(
+                raise errors.SourceUnreadableError(
                     source=source,
                     reason="the keys of a map are timestamps in nanoseconds; write them in"
                     " microseconds",
@@ -215,7 +205,7 @@ def _timestamp(nanos: Column, kind: str | None, source: str) -> Column:
         # This sum does not depend on a time zone.
         else F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(secs=seconds)
     )
-    error = SourceUnreadableError(
+    error = errors.SourceUnreadableError(
         source=source,
         reason="a timestamp has digits below the microsecond, which Spark cannot store; write the"
         " files in microseconds (pyarrow: coerce_timestamps='us')",
@@ -272,31 +262,31 @@ def load_source(
             views = {SOURCE_VIEW: _load(spark, source, tables.get(SOURCE_VIEW))}
         if source.query:
             show(views)
-            terms = TextTerms(parameters=source.parameters, allows_unsafe=allows_unsafe)
+            terms = parsed_sql.TextTerms(parameters=source.parameters, allows_unsafe=allows_unsafe)
             frame = query(spark, source.query, terms)
         else:
             frame = views[SOURCE_VIEW]
         _ = frame.schema
-    except RefusedTextError as error:
-        raise UnsafeTextError(
+    except parsed_sql.RefusedTextError as error:
+        raise errors.UnsafeTextError(
             of=f"source {describe(source)}", text=source.query or "", what=str(error)
         ) from error
-    except UnboundParameterError as error:
-        raise SourceUnreadableError(source=describe(source), reason=str(error)) from error
+    except parsed_sql.UnboundParameterError as error:
+        raise errors.SourceUnreadableError(source=describe(source), reason=str(error)) from error
     except SPARK_ERRORS as error:
         raise _typed(source, error) from error
     return frame
 
 
-def _typed(source: SourceSpec, error: Exception) -> HiveAcidError:
+def _typed(source: SourceSpec, error: Exception) -> errors.HiveAcidError:
     name, reason, condition = describe(source), reason_of(error), condition_of(error)
     if condition.startswith(_MISSING):
-        return SourceNotFoundError(source=name, reason=reason)
+        return errors.SourceNotFoundError(source=name, reason=reason)
     if condition.startswith(_UNREACHABLE):
-        return StorageError(f"source {name} cannot be opened: {reason}")
+        return errors.StorageError(f"source {name} cannot be opened: {reason}")
     if condition.startswith(_WRONG) or isinstance(error, AnalysisException | ParseException):
-        return SourceUnreadableError(source=name, reason=reason)
-    return StorageError(f"source {name} cannot be opened: {reason}")
+        return errors.SourceUnreadableError(source=name, reason=reason)
+    return errors.StorageError(f"source {name} cannot be opened: {reason}")
 
 
 def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> DataFrame:

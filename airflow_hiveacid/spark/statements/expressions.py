@@ -13,29 +13,9 @@ from typing import Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    IntegralType,
-    LongType,
-    MapType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
-from airflow_hiveacid.format.errors import (
-    ColumnUpdateError,
-    ConstraintViolationError,
-    ExpressionError,
-    HiveAcidError,
-    StructFieldsError,
-    TypeMismatchError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
@@ -71,18 +51,18 @@ def stored(
     target_type = spark_type(parse_type(hive_type))
     source_type, ordered = _by_name(table, column, value.type, target_type)
     is_text = (
-        isinstance(source_type, StringType)
-        and not isinstance(target_type, ArrayType | MapType | StructType)
+        isinstance(source_type, T.StringType)
+        and not isinstance(target_type, T.ArrayType | T.MapType | T.StructType)
         and (from_text or value.is_constant)
     )
     is_same = source_type == target_type
     if not (
         is_same
-        or isinstance(source_type, NullType)
+        or isinstance(source_type, T.NullType)
         or is_text
         or fits(spark, source_type, target_type)
     ):
-        raise TypeMismatchError(
+        raise errors.TypeMismatchError(
             table=table.ref,
             column=column,
             column_type=hive_type,
@@ -103,7 +83,7 @@ def _of_text(
     """Cast a string to a column's type, or raise an error that shows the string."""
     target_type = spark_type(parse_type(hive_type))
     raised = _misfit(table, column, hive_type, text).cast(target_type)
-    if isinstance(target_type, TimestampNTZType | TimestampType):
+    if isinstance(target_type, T.TimestampNTZType | T.TimestampType):
         text = _of_microseconds(table, column, text)
     return F.coalesce(tried_cast(spark, text, target_type), F.when(text.isNotNull(), raised))
 
@@ -115,7 +95,7 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
     the error shows the string.
     """
     type_ = spark_type(parse_type(hive_type))
-    compared_type = LongType() if isinstance(type_, IntegralType) else type_
+    compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
     raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
     value = F.expr(f"try_cast({text} AS {compared_type.simpleString()})")
     return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
@@ -123,7 +103,7 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
     """Return a column that raises an error; the error shows the string that does not fit."""
-    error = TypeMismatchError(
+    error = errors.TypeMismatchError(
         table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
     prefix, suffix = carried(error).split(_VALUE)
@@ -135,7 +115,7 @@ def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Colu
 
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
     """Return the string; raise an error if it is a time with more digits than Spark can store."""
-    error = TypeMismatchError(
+    error = errors.TypeMismatchError(
         table=table.ref,
         column=column,
         column_type="timestamp",
@@ -145,44 +125,44 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 
 
 def _by_name(
-    table: TableInfo, path: str, found: DataType, wanted: DataType
-) -> tuple[DataType, Callable[[Column], Column]]:
+    table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
+) -> tuple[T.DataType, Callable[[Column], Column]]:
     """Return a value's type with its struct fields in the order of the column's fields.
 
     Also return a function that reorders the fields of values.
 
     Field names are case-insensitive, as in Spark's own store assignment.
     """
-    if isinstance(found, StructType) and isinstance(wanted, StructType):
+    if isinstance(found, T.StructType) and isinstance(wanted, T.StructType):
         return _fields_by_name(table, path, found, wanted)
-    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+    if isinstance(found, T.ArrayType) and isinstance(wanted, T.ArrayType):
         element, order = _by_name(table, f"{path}.element", found.elementType, wanted.elementType)
-        return ArrayType(element, found.containsNull), lambda v: F.transform(v, order)
-    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        return T.ArrayType(element, found.containsNull), lambda v: F.transform(v, order)
+    if isinstance(found, T.MapType) and isinstance(wanted, T.MapType):
         key, order_key = _by_name(table, f"{path}.key", found.keyType, wanted.keyType)
         value, order_value = _by_name(table, f"{path}.value", found.valueType, wanted.valueType)
-        return MapType(key, value, found.valueContainsNull), lambda v: F.transform_values(
+        return T.MapType(key, value, found.valueContainsNull), lambda v: F.transform_values(
             F.transform_keys(v, lambda k, _: order_key(k)), lambda _, w: order_value(w)
         )
     return found, lambda v: v
 
 
 def _fields_by_name(
-    table: TableInfo, path: str, found: StructType, wanted: StructType
-) -> tuple[DataType, Callable[[Column], Column]]:
+    table: TableInfo, path: str, found: T.StructType, wanted: T.StructType
+) -> tuple[T.DataType, Callable[[Column], Column]]:
     source_fields = {f.name.lower(): f for f in found.fields}
     lower = [f.name.lower() for f in found.fields]
     names = [f.name.lower() for f in wanted.fields]
     missing = tuple(n for n in names if n not in source_fields)
     unknown = tuple(n for n in lower if n not in names or lower.count(n) > 1)
     if missing or unknown:
-        raise StructFieldsError(table=table.ref, path=path, missing=missing, unknown=unknown)
+        raise errors.StructFieldsError(table=table.ref, path=path, missing=missing, unknown=unknown)
     sources = [source_fields[n] for n in names]
     parts = [
         (source, *_by_name(table, f"{path}.{f.name}", source.dataType, f.dataType))
         for source, f in zip(sources, wanted.fields, strict=True)
     ]
-    ordered = StructType([StructField(f.name, t, f.nullable) for f, t, _ in parts])
+    ordered = T.StructType([T.StructField(f.name, t, f.nullable) for f, t, _ in parts])
 
     def order(value: Column) -> Column:
         fields = [make(value.getField(f.name)).alias(f.name) for f, _, make in parts]
@@ -234,7 +214,7 @@ def allowed(
         return result
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     for column, name in table.constraints.not_null.items():
-        error = ConstraintViolationError(
+        error = errors.ConstraintViolationError(
             table=table.ref, constraint=name, demand=f"{column} NOT NULL"
         )
         if column in result:  # `coalesce` evaluates the value only once
@@ -246,12 +226,12 @@ def allowed(
     for check in checks_of(table):
         tested = [c for c in table.column_names if c in check.columns & values.keys()]
         if not all(resolved[c].is_deterministic for c in tested):
-            raise UnsupportedTableError(
+            raise errors.UnsupportedTableError(
                 table=table.ref,
                 detail=f"has the constraint {check.name}, but a non-deterministic expression sets"
                 f" {', '.join(tested)}; compute the value in a source",
             )
-        error = ConstraintViolationError(
+        error = errors.ConstraintViolationError(
             table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"
         )
         fails = ~F.coalesce(_holds(spark, table, check, values, moment), F.lit(True))
@@ -291,13 +271,13 @@ def unchanged(
         first = next(iter(result), None)
         if first is not None:
             error = _raised(
-                ColumnUpdateError(table=table.ref, column=column, role=role), types[first]
+                errors.ColumnUpdateError(table=table.ref, column=column, role=role), types[first]
             )
             result[first] = F.when(holds.column, result[first]).otherwise(error)
     return result
 
 
-def _raised(error: HiveAcidError, type_: str) -> Column:
+def _raised(error: errors.HiveAcidError, type_: str) -> Column:
     return F.raise_error(F.lit(carried(error))).cast(spark_type(parse_type(type_)))
 
 
@@ -317,6 +297,6 @@ def _holds(
     try:
         return over_values(empty_target(spark, table), check.text, moment, row)
     except TEXT_ERRORS as error:
-        raise ExpressionError(
+        raise errors.ExpressionError(
             table=table.ref, expression=check.text, reason=reason_of(error)
         ) from error

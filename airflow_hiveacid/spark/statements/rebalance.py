@@ -42,12 +42,7 @@ from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
-from airflow_hiveacid.spark.statements.old_rows import (
-    identities,
-    neighbours,
-    without_values,
-    written_from,
-)
+from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, written_files
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -193,7 +188,7 @@ class _Spread:
 
     @classmethod
     def of(cls, target: Target, wanted: Sequence[int], order_by: Sequence[str]) -> _Spread:
-        counted = identities(target).groupBy("_file").count().collect()
+        counted = old_rows.identities(target).groupBy("_file").count().collect()
         counts = {row["_file"]: row["count"] for row in counted}
         rows: Counter[int] = Counter()
         offsets = []
@@ -213,8 +208,8 @@ class _Spread:
         rows = self._placed()
         if self.order_by:
             return written_files(plan, self._in_order(rows))
-        events = insert_events(rows.withColumn("row", without_values(self.target.table)))
-        return written_from(plan, events, self.target, sum(self.rows))
+        events = insert_events(rows.withColumn("row", old_rows.without_values(self.target.table)))
+        return old_rows.written_from(plan, events, self.target, sum(self.rows))
 
     def _placed(self) -> DataFrame:
         """Return the row ID, position and new bucket of each row."""
@@ -233,7 +228,7 @@ class _Spread:
             within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY_COLUMNS)
             row_position = _number(within)
         else:
-            rows, order = identities(self.target), []
+            rows, order = old_rows.identities(self.target), []
             within = Window.partitionBy("_file").orderBy(*IDENTITY_COLUMNS)
             row_position = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
@@ -263,7 +258,7 @@ class _Spread:
         schema = StructType(
             [*row_ids.schema, StructField("row", from_arrow_type(pa.struct(types)))]
         )
-        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
+        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], old_rows.neighbours())
         whole = by_stripe.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
             task_of(fetch), schema
         )

@@ -30,6 +30,7 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
 )
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import each as _each
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import kind_of as _kind
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import nodes as _nodes
 from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
@@ -422,12 +423,6 @@ def _parts(condition: JavaObject) -> Iterator[JavaObject]:
         yield from _parts(condition.right())
     else:
         yield condition
-
-
-def _nodes(tree: JavaObject) -> Iterator[JavaObject]:
-    yield tree
-    for child in _each(tree.children()):
-        yield from _nodes(child)
 
 
 def _analysed(frame: DataFrame) -> JavaObject:

@@ -13,17 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass, JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.spark.engine.java_names import JavaNames
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # The tree nodes that are allowed in a query. Every other node is a command, a script, or an
 # unreviewed node of a later Spark version.
@@ -246,10 +244,11 @@ def _may_exceed_bigint(text: str) -> bool:
     return digits or _DECIMAL_POWER.search(text) is not None
 
 
-def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
+def nodes(plan: JavaObject) -> Iterator[JavaObject]:
+    """Yield the nodes of a tree, from its root."""
     yield plan
     for child in each(plan.children()):
-        yield from _nodes(child)
+        yield from nodes(child)
 
 
 def _down(expression: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
@@ -347,7 +346,7 @@ class _Binder:
 
     def _check_queries(self, plan: JavaObject) -> None:
         for query in (plan, *each(plan.subqueriesAll())):
-            for node in _nodes(query):
+            for node in nodes(query):
                 self._check_node(node)
 
     def _check_node(self, node: JavaObject) -> None:
@@ -475,7 +474,7 @@ class _Binder:
     def _holding(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
         """Yield the expressions of a plan and its subqueries that contain a tree pattern."""
         for query in (plan, *each(plan.subqueriesAll())):
-            for node in _nodes(query):
+            for node in nodes(query):
                 for expression in each(node.expressions()):
                     yield from _down(expression, pattern)
 

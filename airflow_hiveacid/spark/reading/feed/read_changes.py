@@ -19,17 +19,13 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.change_range import ChangeType
@@ -43,6 +39,7 @@ from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION
 from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
@@ -60,10 +57,6 @@ from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import Version, WriteRange, between
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
-
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"
@@ -324,12 +317,12 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
     the `oldest` of the error is the first version after which the changes of all partitions can be
     read.
     """
-    refused: list[ChangesGoneError] = []
+    refused: list[errors.ChangesGoneError] = []
 
     def segments_of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
         try:
             return [(root[0], segment) for segment in query.writes.segments(*root)]
-        except ChangesGoneError as error:
+        except errors.ChangesGoneError as error:
             refused.append(error)
             return []
 
@@ -339,7 +332,7 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
     if refused:
         # The range must be readable in all partitions, so use the latest of their starts.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
-        raise ChangesGoneError(
+        raise errors.ChangesGoneError(
             table=target.table.ref,
             since=query.writes.part.since.high_watermark,
             oldest=worst.oldest,
@@ -435,14 +428,14 @@ def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
     columns = tuple(dict.fromkeys(name.lower() for name in names))
     for name in columns:
         if name not in table_columns:
-            raise UnknownColumnError(table=table.ref, column=name, known=table_columns)
+            raise errors.UnknownColumnError(table=table.ref, column=name, known=table_columns)
     return columns
 
 
 def _require_free_names(table: TableInfo) -> None:
     conflicts = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
     if conflicts:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"its column {conflicts[0]} has the name of a change column; rename it",
         )

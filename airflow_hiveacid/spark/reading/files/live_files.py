@@ -41,27 +41,13 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.file_relation import (
-    NumberedFile,
-    TableFiles,
-    rows_of_files,
-    search_argument,
-)
-from airflow_hiveacid.spark.reading.files.orc_frame import (
-    POSITION_FIELDS,
-    READ_OPTIONS,
-    DeleteEvents,
-    NativeFiles,
-    as_read,
-    live_rows,
-    value_of,
-)
+from airflow_hiveacid.spark.reading.files import file_relation, orc_frame
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.values.column_types import holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFiles(TableFiles):
+class LiveFiles(file_relation.TableFiles):
     """The data files of a full-ACID table that a reader reads.
 
     A file's `partition` is the position of its partition in `partitions` and `doubts`.
@@ -103,7 +89,10 @@ class LiveFiles(TableFiles):
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         schema = StructType(
-            [StructField(position, StructType(list(POSITION_FIELDS))), *struct_of(columns)]
+            [
+                StructField(position, StructType(list(orc_frame.POSITION_FIELDS))),
+                *struct_of(columns),
+            ]
         )
         pieces = [
             ScanPiece(
@@ -154,10 +143,10 @@ class LiveFiles(TableFiles):
         # The partition is part of the join key, because one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         event_files = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
-        native = NativeFiles(
+        native = orc_frame.NativeFiles(
             data=[self.numbered(f.data, f.number) for f in files],
             deletes=[
-                DeleteEvents(
+                orc_frame.DeleteEvents(
                     file=self.numbered(event_file.file, file_number(partition, index)),
                     delete=event_file,
                 )
@@ -165,7 +154,7 @@ class LiveFiles(TableFiles):
                 for partition in (deletes[event_file.file.path][0].partition,)
             ],
         )
-        return live_rows(self.spark, query, native, self.write_ids, position)
+        return orc_frame.live_rows(self.spark, query, native, self.write_ids, position)
 
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
@@ -181,7 +170,7 @@ _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainRows(TableFiles):
+class PlainRows(file_relation.TableFiles):
     """The files of an insert-only or flat table that a reader reads, with their numbers."""
 
     files: Sequence[tuple[int, PlainFile]]
@@ -190,7 +179,7 @@ class PlainRows(TableFiles):
         """Return the rows: `position`, the wanted data columns, and the columns with ranges."""
         needed = {*wanted, *self.ranges}
         query = self.request(needed)
-        native: dict[SparkManner, list[NumberedFile]] = {}
+        native: dict[SparkManner, list[file_relation.NumberedFile]] = {}
         arrow_files: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
         for (number, file), verdict in zip(self.files, self._judged(query), strict=True):
@@ -236,21 +225,21 @@ class PlainRows(TableFiles):
         query: ReadRequest,
         position: str,
         manner: SparkManner,
-        files: Sequence[NumberedFile],
+        files: Sequence[file_relation.NumberedFile],
     ) -> DataFrame:
         types = [spark_type(parse_type(c.type)) for c in query.columns]
         schema = StructType(
             [
-                StructField(c.name, as_read(t) if manner.has_instants else t)
+                StructField(c.name, orc_frame.as_read(t) if manner.has_instants else t)
                 for c, t in zip(query.columns, types, strict=True)
             ]
         )
-        options: dict[str, object] = {**READ_OPTIONS}
+        options: dict[str, object] = {**orc_frame.READ_OPTIONS}
         if manner.format is FileFormat.PARQUET:
             options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
         else:
-            options |= search_argument(self.spark, query.columns, query.ranges)
-        rows = rows_of_files(self.spark, files, schema, options, manner.format)
+            options |= file_relation.search_argument(self.spark, query.columns, query.ranges)
+        rows = file_relation.rows_of_files(self.spark, files, schema, options, manner.format)
         where = F.struct(F.col(NUMBER)).alias(position)
         values = [self._value(c, manner.format) for c in query.columns]
         return rows.select(where, *values)
@@ -263,7 +252,9 @@ class PlainRows(TableFiles):
             is_safe = is_off or column.type in _PUSHED_TYPES
         else:
             is_safe = not any(holds(parse_type(column.type), kind) for kind in _FLOATS)
-        return value_of(self.spark, column, stored if is_safe else opaque(self.spark, stored))
+        return orc_frame.value_of(
+            self.spark, column, stored if is_safe else opaque(self.spark, stored)
+        )
 
     def with_arrow(
         self,

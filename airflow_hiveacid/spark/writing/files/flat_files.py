@@ -47,12 +47,7 @@ from airflow_hiveacid.spark.engine.java_names import (
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
 from airflow_hiveacid.storage.acid.row_schema import type_tree
-from airflow_hiveacid.storage.acid.write.flat_copy import (
-    FlatCopy,
-    FlatIdentity,
-    FlatPart,
-    copy_flat,
-)
+from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -169,7 +164,7 @@ class BucketCopy:
     """The plan to copy flat files into one bucket file, as plain values."""
 
     bucket: BucketId
-    sources: tuple[FlatPart, ...]
+    sources: tuple[flat_copy.FlatPart, ...]
     size_bytes: int
 
 
@@ -294,13 +289,15 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     return copies
 
 
-def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
+def _parts(file: FlatFile) -> list[tuple[flat_copy.FlatPart, int]]:
     """Return a file as one part, or a large file as several, each with its approximate size."""
     count = max(1, round(file.size_bytes / _PART_BYTES))
     size = -(-file.size_bytes // count)
     return [
         (
-            FlatPart(uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None),
+            flat_copy.FlatPart(
+                uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None
+            ),
             size,
         )
         for i in range(count)
@@ -332,18 +329,18 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
         return staging.attempt_path(directory, data_file(bucket, plan.table.kind), attempt)
 
     for copy in task.copies:
-        work = FlatCopy(
+        work = flat_copy.FlatCopy(
             columns=plan.columns,
             sources=copy.sources,
             identity=None
             if is_plain
-            else FlatIdentity(
+            else flat_copy.FlatIdentity(
                 write_id=plan.write_id, bucket_property=encode(copy.bucket, plan.statement_id)
             ),
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
-        bucket_copy = copy_flat(work, partial(new_file, copy.bucket))
+        bucket_copy = flat_copy.copy_flat(work, partial(new_file, copy.bucket))
         if bucket_copy is not None:
             written = Written(
                 partition=_NO_PARTITION if bucket_copy.key is None else bucket_copy.key,

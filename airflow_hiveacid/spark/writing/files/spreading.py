@@ -14,15 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    MapType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import HiveType, parse_type
@@ -31,7 +23,7 @@ from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 
 _SUM: Final = "decimal(38,0)"
-_BOOLEAN: Final = BooleanType()
+_BOOLEAN: Final = T.BooleanType()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +34,7 @@ class RowDigest:
     hashes: int
 
 
-def hash_of(values: Sequence[tuple[DataType, Column]]) -> Column:
+def hash_of(values: Sequence[tuple[T.DataType, Column]]) -> Column:
     """Return a 64-bit hash of a row's values."""
     # Spark does not hash maps, because equal maps may have their entries in different orders.
     return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
@@ -58,13 +50,13 @@ def row_digest(rows: DataFrame) -> RowDigest:
     return RowDigest(rows=count, hashes=int(total or 0))
 
 
-def _holds_map(data_type: DataType) -> bool:
+def _holds_map(data_type: T.DataType) -> bool:
     match data_type:
-        case MapType():
+        case T.MapType():
             return True
-        case ArrayType():
+        case T.ArrayType():
             return _holds_map(data_type.elementType)
-        case StructType():
+        case T.StructType():
             return any(_holds_map(f.dataType) for f in data_type.fields)
         case _:
             return False
@@ -92,9 +84,9 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
     written twice, even if part of the shuffle is lost after some writers have finished.
     """
     if table.num_buckets:
-        schema = StructType(
+        schema = T.StructType(
             [
-                StructField("_bucket", IntegerType()) if f.name == "_bucket" else f
+                T.StructField("_bucket", T.IntegerType()) if f.name == "_bucket" else f
                 for f in rows.schema
             ]
         )
