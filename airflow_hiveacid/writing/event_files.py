@@ -36,6 +36,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
     check_storable,
 )
+from airflow_hiveacid.reading.pieces import arrow_schema
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -60,19 +61,6 @@ WRITTEN_SCHEMA: Final = (
 """One row per staged file; `updated` counts new rows that replace an old row."""
 
 
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("updated", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
-
-
 class Written(NamedTuple):
     """One row of `WRITTEN_SCHEMA`."""
 
@@ -91,7 +79,7 @@ class Written(NamedTuple):
 
     def batch(self) -> pa.RecordBatch:
         """Return the row as an Arrow batch."""
-        return pa.RecordBatch.from_pylist([self._asdict()], schema=_ARROW_SCHEMA)
+        return pa.RecordBatch.from_pylist([self._asdict()], schema=arrow_schema(WRITTEN_SCHEMA))
 
     @classmethod
     def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:

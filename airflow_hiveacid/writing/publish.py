@@ -53,7 +53,7 @@ class StagedFile:
     bucket: BucketId
     attempt: str
     rows: int
-    updated: int
+    updated: int = 0
     size_bytes: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
 
@@ -181,7 +181,6 @@ def empty_file(
         bucket=bucket,
         attempt=attempt,
         rows=0,
-        updated=0,
         size_bytes=written.size_bytes,
         kind=table.kind,
     )

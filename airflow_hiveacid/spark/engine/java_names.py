@@ -1,4 +1,4 @@
-"""Cached access to the packages and classes in a Spark session's JVM.
+"""Cached access to the packages and classes in a Spark session's JVM, and to its trees.
 
 Spark's own classes change between releases: `call_of_any_release` says what this package expects,
 and `unknown_calls` tells a release without a class or method from other failures.
@@ -56,6 +56,23 @@ def jvm_of(spark: SparkSession) -> JavaNames:
 @lru_cache(maxsize=1)
 def _names_of(jvm: JVMView) -> JavaNames:
     return JavaNames(jvm)
+
+
+def kind_of(node: JavaObject) -> str:
+    """Return the name of a tree node's class."""
+    return str(node.getClass().getSimpleName())
+
+
+def each(seq: JavaObject) -> list[JavaObject]:
+    """Return the elements of a Scala sequence."""
+    return [seq.apply(i) for i in range(seq.size())]
+
+
+def nodes(tree: JavaObject) -> Iterator[JavaObject]:
+    """Yield the nodes of a tree of Spark, from its root."""
+    yield tree
+    for child in each(tree.children()):
+        yield from nodes(child)
 
 
 @contextmanager

@@ -346,7 +346,6 @@ class Compactor:
             bucket=file.bucket_id,
             attempt=file.attempt,
             rows=file.rows,
-            updated=0,
             size_bytes=file.size_bytes,
             kind=self.facts.table.kind,
         )

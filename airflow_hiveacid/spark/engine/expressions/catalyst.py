@@ -28,10 +28,7 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     parsed_expressions,
     parsed_query,
 )
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import each as _each
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import kind_of as _kind
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import nodes as _nodes
-from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
+from airflow_hiveacid.spark.engine.java_names import JavaNames, each, jvm_of, kind_of, nodes
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
@@ -146,7 +143,7 @@ class Moment:
         computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
         literals = jvm.java.util.HashMap()
         for call, literal in zip(
-            _each(plan.expressions()), _each(computed.expressions()), strict=True
+            each(plan.expressions()), each(computed.expressions()), strict=True
         ):
             literals.put(call.child(), literal.child())
         # Spark transforms its trees with a partial function, and a Scala map is a partial function.
@@ -199,7 +196,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     for name in _SIMPLIFIERS:
         if isinstance(rule := getattr(rules, name), JavaClass):
             plan = rule.apply(plan)
-    (alias,) = _each(plan.expressions())
+    (alias,) = each(plan.expressions())
     companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
     strategy = getattr(companion, "MODULE$")
     for part in _parts(alias.child()):
@@ -209,7 +206,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
             continue
         (position,) = positions
         predicate = translated.get()
-        match operator := _kind(predicate):
+        match operator := kind_of(predicate):
             case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
                 yield Comparison(position=position, operator=operator, values=(predicate.value(),))
             case "In":
@@ -230,7 +227,7 @@ def over_values(
     output = _Output.of(frame)
     ((expression, _),) = _found(frame, [text], moment)
     instead = output.jvm.java.util.HashMap()
-    for attribute in _each(expression.references().toSeq()):
+    for attribute in each(expression.references().toSeq()):
         position = int(output.columns.indexOf(attribute.exprId()))
         instead.put(attribute, _expression_of(output.jvm, values[position]))
     # Transform bottom-up, so that columns inside a new value are not replaced again.
@@ -266,7 +263,7 @@ def _asked(
         *[Column(column_of(tree)).alias(f"{_ALIAS}{i}") for i, tree in enumerate(trees)]
     )
     plan = moment.plan_of(projection)
-    aliases = _each(plan.expressions())
+    aliases = each(plan.expressions())
     if not moment.terms.allows_unsafe:
         calls = CallCheck.of(jvm)
         for text, alias in zip(texts, aliases, strict=False):
@@ -274,7 +271,8 @@ def _asked(
                 calls.expression(alias)
     # If an expression contains an aggregate, a window or a generator, the analyser moves that part
     # to a plan node below the projection.
-    if _kind(plan) != "Project" or [node.nodeName() for node in aliases] != ["Alias"] * len(texts):
+    names = ["Alias"] * len(texts)
+    if kind_of(plan) != "Project" or [node.nodeName() for node in aliases] != names:
         raise NotOfOneRowError
     if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
@@ -300,15 +298,15 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     A user's RDD may contain any of these operations.
     """
     plan = _analysed(frame)
-    if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
+    if not is_ours and any(kind_of(node) in _OF_CODE for node in nodes(plan)):
         return False
-    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in _nodes(plan))
+    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in nodes(plan))
 
 
 def _repeats(node: JavaObject) -> bool:
-    if _kind(node) == "LogicalRelation" and _kind(node.relation()) != "HadoopFsRelation":
+    if kind_of(node) == "LogicalRelation" and kind_of(node.relation()) != "HadoopFsRelation":
         return False
-    return _kind(node) in _REPEATABLE and all(e.deterministic() for e in _each(node.expressions()))
+    return kind_of(node) in _REPEATABLE and all(e.deterministic() for e in each(node.expressions()))
 
 
 def expected_bytes(frame: DataFrame) -> int:
@@ -386,7 +384,7 @@ class _Output:
         return cls(sequence(_analysed(frame).output()), jvm)
 
     def used_by(self, expression: JavaObject) -> frozenset[int]:
-        uses = _each(expression.references().toSeq())
+        uses = each(expression.references().toSeq())
         positions = frozenset(int(self.columns.indexOf(use.exprId())) for use in uses)
         if min(positions, default=0) < 0:
             raise NotOfOneRowError
@@ -418,7 +416,7 @@ def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
 
 
 def _parts(condition: JavaObject) -> Iterator[JavaObject]:
-    if _kind(condition) == "And":
+    if kind_of(condition) == "And":
         yield from _parts(condition.left())
         yield from _parts(condition.right())
     else:

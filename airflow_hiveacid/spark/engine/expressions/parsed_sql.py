@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.spark.engine.java_names import JavaNames
+from airflow_hiveacid.spark.engine.java_names import JavaNames, each, kind_of, nodes
 
 # The tree nodes that are allowed in a query. Every other node is a command, a script, or an
 # unreviewed node of a later Spark version.
@@ -156,16 +156,6 @@ class CallCheck:
             self._calls(child)
 
 
-def kind_of(node: JavaObject) -> str:
-    """Return the name of a tree node's class."""
-    return str(node.getClass().getSimpleName())
-
-
-def each(seq: JavaObject) -> list[JavaObject]:
-    """Return the elements of a Scala sequence."""
-    return [seq.apply(i) for i in range(seq.size())]
-
-
 def _check_options(name: str, argument: JavaObject, position: int) -> None:
     """Refuse an argument that may contain an option with a file name.
 
@@ -242,13 +232,6 @@ def _may_exceed_bigint(text: str) -> bool:
     """Return whether SQL may contain a number beyond bigint; the exact search is slow."""
     digits = any(Decimal(number) >= _LARGEST_BIGINT for number in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
-
-
-def nodes(plan: JavaObject) -> Iterator[JavaObject]:
-    """Yield the nodes of a tree, from its root."""
-    yield plan
-    for child in each(plan.children()):
-        yield from nodes(child)
 
 
 def _down(expression: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
