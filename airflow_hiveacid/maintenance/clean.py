@@ -280,24 +280,19 @@ class Cleaner:
         if not ends:
             return self._without_tagged(partition, plan, seen, past), None
         name = f"{HORIZON}{ends}"
-        if name not in seen:
-            past.note_horizon(
-                Horizon(
-                    partition=partition.name,
-                    write_id=ends,
-                    high_watermark=TxnId(0),
-                    at_s=self._time_s(),
-                )
-            )
-            self.on_step("horizon")
-            txns = self.client.valid_txns()
-            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         horizon = Horizon(
             partition=partition.name,
             write_id=ends,
-            high_watermark=seen[name].high_watermark,
-            at_s=seen[name].at_s,
+            high_watermark=TxnId(0),
+            at_s=self._time_s(),
         )
+        if name not in seen:
+            past.note_horizon(horizon)
+            self.on_step("horizon")
+            txns = self.client.valid_txns()
+            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
+        first = seen[name]
+        horizon = dataclasses.replace(horizon, high_watermark=first.high_watermark, at_s=first.at_s)
         readers = self._readers(self.client.valid_txns())
         plan = self._without_tagged(partition, plan, seen, past)
         why_not = waits_for(seen[name], readers, self._time_s(), 0.0)

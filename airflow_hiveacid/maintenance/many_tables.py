@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -79,13 +79,10 @@ def each_piece(
                     results[number] = errors.typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
-    try:
-        # An error such as the end of the task's time must not wait for the other pieces.
-        with ThreadPoolExecutor(threads) as pool, queue.dropped_after_error():
-            for thread in [pool.submit(next_ones) for _ in range(threads)]:
-                thread.result()
-    finally:
-        connections.close()
+    # An error such as the end of the task's time must not wait for the other pieces.
+    with closing(connections), ThreadPoolExecutor(threads) as pool, queue.dropped_after_error():
+        for thread in [pool.submit(next_ones) for _ in range(threads)]:
+            thread.result()
     return [results[number] for number in range(len(pieces))]
 
 
@@ -96,14 +93,12 @@ def only_piece(
 
     Return the result or our error; other errors are raised.
     """
-    connections = _Connections(client)
-    try:
-        with connections.one() as own:
-            return work(own, piece)
-    except errors.HiveAcidError as error:
-        return error
-    finally:
-        connections.close()
+    with closing(_Connections(client)) as connections:
+        try:
+            with connections.one() as own:
+                return work(own, piece)
+        except errors.HiveAcidError as error:
+            return error
 
 
 class _Left:

@@ -25,7 +25,6 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
@@ -92,15 +91,8 @@ class Rebalancing:
 
     def change(self) -> CheckedStatement:
         """Return the rebalance as a statement of a transaction."""
-        return CheckedStatement(
-            kind="rebalance",
-            table=self.table,
-            operations=frozenset({DataOperation.OVERWRITE}),
-            make_events=None,
-            make_files=self.stage,
-            partitions=self.touched,
-            empties=lambda _names: (),  # a partition that is not due keeps its files
-            details=lambda: _details(self.outcomes),
+        return old_rows.overwriting(
+            "rebalance", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def touched(self) -> Touched:

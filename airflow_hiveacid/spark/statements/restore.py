@@ -20,7 +20,6 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -94,15 +93,8 @@ class Restoring:
 
     def change(self) -> CheckedStatement:
         """Return the restore as a statement of a transaction."""
-        return CheckedStatement(
-            kind="restore",
-            table=self.table,
-            operations=frozenset({DataOperation.OVERWRITE}),
-            make_events=None,
-            make_files=self.stage,
-            partitions=self.touched,
-            empties=lambda _names: (),  # `stage` makes the empty bases
-            details=lambda: _details(self.outcomes),
+        return old_rows.overwriting(
+            "restore", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def look(self) -> tuple[Differing, ...] | None:
