@@ -18,16 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
-    DEFAULT_TERMS,
-    OPENING,
-    CallCheck,
-    RefusedTextError,
-    TextTerms,
-    UnboundParameterError,
-    parsed_expressions,
-    parsed_query,
-)
+from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.java_names import JavaNames, each, jvm_of, kind_of, nodes
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
@@ -70,8 +61,8 @@ TEXT_ERRORS: Final = (
     AnalysisException,
     ParseException,
     NotOfOneRowError,
-    RefusedTextError,
-    UnboundParameterError,
+    parsed_sql.RefusedTextError,
+    parsed_sql.UnboundParameterError,
 )
 """The errors for SQL that cannot be parsed, resolved or used."""
 
@@ -133,10 +124,12 @@ class Moment:
     """
 
     literals: JavaObject
-    terms: TextTerms = DEFAULT_TERMS
+    terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
 
     @classmethod
-    def now(cls, spark: SparkSession, terms: TextTerms = DEFAULT_TERMS) -> Moment:
+    def now(
+        cls, spark: SparkSession, terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
+    ) -> Moment:
         """Return the current time, in the session's time zone."""
         jvm = jvm_of(spark)
         plan = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
@@ -258,16 +251,16 @@ def _asked(
     spark = frame.sparkSession
     jvm = jvm_of(spark)
     column_of = _columns(jvm)
-    trees = parsed_expressions(spark, jvm, texts, moment.terms)
+    trees = parsed_sql.parsed_expressions(spark, jvm, texts, moment.terms)
     projection = frame.select(
         *[Column(column_of(tree)).alias(f"{_ALIAS}{i}") for i, tree in enumerate(trees)]
     )
     plan = moment.plan_of(projection)
     aliases = each(plan.expressions())
     if not moment.terms.allows_unsafe:
-        calls = CallCheck.of(jvm)
+        calls = parsed_sql.CallCheck.of(jvm)
         for text, alias in zip(texts, aliases, strict=False):
-            if OPENING in text:
+            if parsed_sql.OPENING in text:
                 calls.expression(alias)
     # If an expression contains an aggregate, a window or a generator, the analyser moves that part
     # to a plan node below the projection.
@@ -279,12 +272,12 @@ def _asked(
     return projection, plan, aliases
 
 
-def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
+def query(spark: SparkSession, text: str, terms: parsed_sql.TextTerms) -> DataFrame:
     """Return the rows of a query; errors are those of `parsed_query`, and of its analysis."""
     jvm = jvm_of(spark)
-    frame = DataFrame(dataset_of(spark, parsed_query(spark, jvm, text, terms)), spark)
+    frame = DataFrame(dataset_of(spark, parsed_sql.parsed_query(spark, jvm, text, terms)), spark)
     if not terms.allows_unsafe:
-        CallCheck.of(jvm).query(_analysed(frame))
+        parsed_sql.CallCheck.of(jvm).query(_analysed(frame))
     return frame
 
 
