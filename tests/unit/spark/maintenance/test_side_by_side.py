@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun, each_piece
 from airflow_hiveacid.metastore.port import MetastorePort
 from tests.contract.fake_client import FakeClient
