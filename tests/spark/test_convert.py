@@ -11,10 +11,10 @@ from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquir
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import WayBack
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module
-from airflow_hiveacid.spark.writing.files.row_hash import row_digest
+from airflow_hiveacid.spark.writing.files.spreading import row_digest
 from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import write_plain
 

@@ -26,9 +26,9 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
-from airflow_hiveacid.spark.reading.files import search_argument
-from airflow_hiveacid.spark.writing.files import counted_write, flat_files
-from airflow_hiveacid.spark.writing.files.counted_write import write_orc
+from airflow_hiveacid.spark.reading.files import file_relation
+from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.writing.files.flat_files import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import Lab, with_settings
 
@@ -94,7 +94,7 @@ def test_a_release_of_spark_that_reports_no_count_writes_the_same_rows(
     def unknown(*_: object) -> NoReturn:
         raise UnknownJavaCallError("DataSource")
 
-    for module in (counted_write, search_argument):
+    for module in (flat_files, file_relation):
         monkeypatch.setattr(module, "call_of_any_release", unknown)
     rows, place = shuffled(lab4.spark), tmp_path_factory.mktemp("written") / "rows"
     assert write_orc(rows, f"file:{place}", {"compression": "zlib"}, ["g"]) is None

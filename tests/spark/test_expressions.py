@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.reading.events import partition_key
-from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.files.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.clauses import HelperNames

@@ -62,7 +62,7 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
         spec = _spec(options, plan_only=True)
         run = plan_tables(client, spec)
         run.report_due()
-        run.check(spec, run.done)
+        run.check(run.done)
     outcomes = [to_json(outcome) for outcome in run.of_table]
     yield shown(_answer(outcomes, is_plan=True), options.output)
 

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS

@@ -13,14 +13,14 @@ from py4j.protocol import Py4JError
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.engine import executors, java_names
+from airflow_hiveacid.spark.engine import java_names
 from airflow_hiveacid.spark.engine.expressions import hive_functions
 from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected
-from airflow_hiveacid.spark.reading.files import bounds as bounds_module
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.spark.writing.files import counted_write
+from airflow_hiveacid.spark.reading.files import pruning as bounds_module
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.writing.files import flat_files
 from airflow_hiveacid.supported_versions import PAGE
 
 ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")
@@ -63,7 +63,7 @@ def test_a_job_does_not_wait_for_executors_that_spark_does_not_list() -> None:
         _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=absent)),
     )
     session: Any = SimpleNamespace(sparkContext=context)
-    executors.await_executor(session, timeout_s=0.0)
+    await_executor(session, timeout_s=0.0)
 
 
 def test_a_session_opens_without_hives_functions(
@@ -138,11 +138,11 @@ def test_rows_are_written_without_a_count_if_spark_plans_no_write(
             return self
 
     source = SimpleNamespace(planForWriting=absent)
-    monkeypatch.setattr(counted_write, "jvm_of", lambda _: Names())
-    monkeypatch.setattr(counted_write, "call_of_any_release", lambda *_: source)
+    monkeypatch.setattr(flat_files, "jvm_of", lambda _: Names())
+    monkeypatch.setattr(flat_files, "call_of_any_release", lambda *_: source)
     rows: Any = Written()
     with caplog.at_level(logging.WARNING):
-        assert counted_write.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
+        assert flat_files.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
     assert rows.steps == [
         ("format", ("orc",)),
         ("options", {"a": "b"}),

@@ -35,7 +35,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 
@@ -154,7 +154,7 @@ def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:
 def plan(client: FakeClient, spec: CompactSpec) -> list[CompactionOutcome]:
     run = plan_tables(client, spec)
     run.report_due()
-    run.check(spec, run.done)
+    run.check(run.done)
     return run.of_table
 
 

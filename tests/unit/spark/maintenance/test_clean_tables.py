@@ -25,10 +25,9 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean_tables, many_tables, side_by_side
+from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.maintenance.results import cleaning_result
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
@@ -482,7 +481,7 @@ def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
 def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
@@ -497,7 +496,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
 def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
     warehouse.clean()
@@ -545,7 +544,7 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
 
 
 def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables() -> None:
-    run = TablesCleaning(tables=3000, partitions=3000)
+    run = TablesCleaning(spec=CleanSpec(tables=("warehouse.*",)), tables=3000, partitions=3000)
     for number in range(3000):
         run.cleaned.append(
             CleanedTable(
@@ -559,8 +558,7 @@ def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables
             )
         )
         run.skipped[f"warehouse.odd_{number:04}"] = "it is sorted"
-    spec = CleanSpec(tables=("warehouse.*",))
-    result = cleaning_result(job_of(spec), spec, run)
+    result = run.result(job_of(run.spec))
     short: Any = short_form(result.to_json())
     assert len(JobResult.parse(result.dump()).dump()) > MOST_BYTES
     assert len(str(short)) <= MOST_BYTES

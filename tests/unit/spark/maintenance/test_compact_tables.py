@@ -38,7 +38,6 @@ from airflow_hiveacid.maintenance import (
     compaction_facts,
     compaction_planner,
     many_tables,
-    side_by_side,
 )
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
@@ -265,7 +264,7 @@ MemoryError: no room
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
     run: Any = bucket_tasks.task_results

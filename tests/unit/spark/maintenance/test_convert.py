@@ -22,13 +22,12 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
-from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
+from airflow_hiveacid.spark.writing.files.spreading import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms

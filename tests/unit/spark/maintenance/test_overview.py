@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

@@ -35,8 +35,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactSpec,
 )
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes

@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -11,9 +11,8 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import side_by_side
-from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun
-from airflow_hiveacid.maintenance.side_by_side import each_piece
+from airflow_hiveacid.maintenance import many_tables
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun, each_piece
 from airflow_hiveacid.metastore.port import MetastorePort
 from tests.contract.fake_client import FakeClient
 
@@ -51,7 +50,7 @@ def each_partition(
     at_once: int = 2,
 ) -> list[_R]:
     """The results of the partitions of a job of one table."""
-    run = TablesRun(is_of_table=True, partitions=len(days))
+    run = TablesRun(spec=CleanSpec.of_table(str(table.ref)), partitions=len(days))
     results = run.each(
         client,
         days,
@@ -60,7 +59,7 @@ def each_partition(
         at_once=at_once,
     )
     done = {f"{table.ref} {day.name}": str(result).upper() for day, result in results}
-    run.check(CleanSpec.of_table(str(table.ref)), done)
+    run.check(done)
     return [result for _, result in results]
 
 
@@ -219,7 +218,7 @@ def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
             asked.append(most)
             super().__init__(most)
 
-    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(many_tables, "ThreadPoolExecutor", Pool)
     done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
     assert len(done) == 999
     assert asked == [8]

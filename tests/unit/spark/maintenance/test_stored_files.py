@@ -9,8 +9,7 @@ import pytest
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.maintenance import stored_files as stored_files_module
-from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
-from airflow_hiveacid.maintenance.stored_files import stored_files
+from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, stored_files
 from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
 
