@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from airflow.sdk import Asset
-
 from airflow_hiveacid.format.table import TableRef
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
 
 SCHEME: Final = "hiveacid"
 

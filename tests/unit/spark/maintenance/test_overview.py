@@ -346,7 +346,7 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     shared = SharedNotes.of(table)
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.
-    monkeypatch.setattr(snapshot, "sorted_disjoint", None)
+    monkeypatch.setattr(snapshot, "_sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
         spec = CompactSpec.of_table(str(REF))
