@@ -133,6 +133,7 @@ def test_a_large_stripe_without_changes_is_copied_byte_for_byte(lab4: Lab, tmp_p
 
 
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+@pytest.mark.long_cases("*.MAJOR")
 def test_several_tasks_compact_a_large_bucket_into_one_file(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, choice: CompactionChoice
 ) -> None:
@@ -348,6 +349,7 @@ def test_cleaning_keeps_obsolete_directories_for_the_retention_time(lab: Lab) ->
 
 
 @pytest.mark.promise("K7")
+@pytest.mark.long_cases("3.1.3")
 def test_an_interrupted_cleaning_is_completed_by_the_next_one(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = history(lab)

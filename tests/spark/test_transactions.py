@@ -78,7 +78,7 @@ def test_random_transactions_leave_the_rows_of_the_model(
 ) -> None:
     life = Life(lab4, new_seed(capsys), partitioned=partitioned, buckets=buckets)
     run(life, 3)
-    live(life, 3)
+    live(life, 2)
     lab4.compact("t", CompactionChoice.MINOR)
     lab4.compact("u", CompactionChoice.MAJOR)
     life.check()
@@ -89,7 +89,7 @@ def test_random_transactions_leave_the_rows_of_the_model_on_3x(
 ) -> None:
     life = Life(lab3, new_seed(capsys))
     run(life, 3)
-    live(life, 2)
+    live(life, 1)
 
 
 def values(*rows: Row) -> SourceSpec:
@@ -355,8 +355,8 @@ def test_a_conflict_in_one_table_undoes_the_changes_of_all_tables(lab: Lab) -> N
         assert len(list(lab.root(name).glob("_hiveacid/*"))) == 4  # the insert's, and the owner
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["published", "committed"])
-@pytest.mark.long_cases("committed")
 def test_a_killed_transaction_leaves_all_or_nothing_and_its_retry_applies_it_once(
     pair: Lab, tmp_path: Path, step: str
 ) -> None:
