@@ -109,6 +109,8 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        # Many tests make plans of the same code, and Spark keeps 100 compiled ones.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.driver.memory": driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -139,6 +141,15 @@ def with_settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[No
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, value)
+
+
+def refusal_of(client: MetastoreClient, job: Job) -> InputError | None:
+    """The error of the checks before the start of Spark."""
+    try:
+        check_tables(client, job)
+    except HiveAcidError as error:
+        return error if isinstance(error, InputError) else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -208,7 +219,7 @@ class Lab:
             allow_unsafe_expressions=allow_unsafe_expressions,
         )
         with connect(self.endpoint) as client, typed_failures():
-            refusal = self.refusal(job)
+            refusal = refusal_of(client, job)
             context = JobContext.of(self.spark, spec, client, on_step)
             result = JOB_FUNCTIONS[spec.kind](context)
             assert refusal is None, refusal
@@ -216,12 +227,8 @@ class Lab:
 
     def refusal(self, job: Job) -> InputError | None:
         """The error with which a worker refuses a job before it starts Spark."""
-        try:
-            with connect(self.endpoint) as client:
-                check_tables(client, job)
-        except HiveAcidError as error:
-            return error if isinstance(error, InputError) else None
-        return None
+        with connect(self.endpoint) as client:
+            return refusal_of(client, job)
 
     def script(self, text: str, **options: object) -> list[JobResult]:
         """Run statements of SQL text, as the operator would have them run."""
