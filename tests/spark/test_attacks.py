@@ -185,6 +185,7 @@ def test_a_condition_or_assignment_can_contain_a_subquery(lab4: Lab) -> None:
 
 @pytest.mark.promise("W4")
 @pytest.mark.parametrize("kind", ["string", "char(3)"])  # Spark's reader reads no char
+@pytest.mark.long_cases("char(3)")
 def test_columns_can_have_any_name_that_hive_allows(lab4: Lab, kind: str) -> None:
     names = ("__partition_0", "a`b", "c.d", "f g")
     lab4.table("t", {**dict.fromkeys(names, "int"), "c": kind}, partition={"p": "string"})

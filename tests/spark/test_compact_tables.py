@@ -58,6 +58,7 @@ def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
     assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_one_job_cleans_every_table_that_one_job_has_compacted(lab: Lab) -> None:
     _fill(lab)
     names = ("whole", "parts", "inserts", "quiet")

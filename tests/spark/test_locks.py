@@ -90,7 +90,7 @@ def test_a_change_locks_only_the_partitions_it_changes(lab: Lab, kind: str) -> N
 @pytest.mark.promise("L3")
 @pytest.mark.promise("W20")
 @pytest.mark.parametrize("kind", ["update", "merge"])
-@pytest.mark.long_cases("3.1.3-update")
+@pytest.mark.long_cases("3.1.3-update", "4.0.1-update")
 def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: str) -> None:
     partitioned(lab)
     barrier = Barrier(2)

@@ -21,9 +21,9 @@ from tests.support.spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DRIVER = _ROOT / "tests" / "drivers" / "killed_between_renames.py"
-PARTITIONS = 40
+PARTITIONS = 16
 # An update makes two directories a partition.
-RENAMES = 41
+RENAMES = 17
 
 
 def values(lab: Lab) -> set[int]:

@@ -461,6 +461,7 @@ def test_tables_of_a_subquery_in_a_condition_are_locked_and_read_in_one_snapshot
     assert customers(shop) == CUSTOMERS[1:]
 
 
+@pytest.mark.long
 def test_a_compaction_can_be_requested_by_sql_text(shop: Lab) -> None:
     (result,) = run(
         shop, "ALTER TABLE customers PARTITION (country = 'AT', day = 1) COMPACT 'major' AND WAIT"
