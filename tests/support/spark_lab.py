@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.local.metastore import server as metastore_server
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -91,10 +92,17 @@ Row = tuple[object, ...]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """See `small_session`; one for all."""
-    session = small_session()
-    yield session
-    session.stop()
+    """See `small_session`; one for all.
+
+    The metastores that start after it wait for no disk, since no test ends the machine: a job makes
+    a dozen commits, each of which takes Derby some milliseconds otherwise.
+    """
+    flags = (*metastore_server._JVM_FLAGS, "-Dderby.system.durability=test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metastore_server, "_JVM_FLAGS", flags)
+        session = small_session()
+        yield session
+        session.stop()
 
 
 def small_session(driver_memory: str = "1g") -> SparkSession:
