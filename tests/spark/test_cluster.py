@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
-from tests.support.short_jvms import ENVIRONMENT
+from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import SPARK_HOME, submit
@@ -123,6 +123,7 @@ def start_reader(lab: Lab, master: str, folder: Path) -> subprocess.Popen[str]:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_SUBMIT_ARGS": f"--master {master} --conf spark.ui.enabled=false"
             " --conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1"
+            f' --conf "spark.executor.extraJavaOptions={SHORT_LIVED}"'
             " --driver-memory 768m --executor-memory 512m pyspark-shell",
         },
         stdout=subprocess.PIPE,
