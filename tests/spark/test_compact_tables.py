@@ -45,7 +45,7 @@ def _deltas(lab: Lab) -> dict[str, int]:
     return {name: len(list(lab.root(name).rglob("delta_*"))) for name in names}
 
 
-@pytest.mark.long_cases("3.1.3")
+@pytest.mark.long
 def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
     _fill(lab)
     before = {name: lab.rows(name) for name in ("whole", "parts", "inserts", "quiet")}
@@ -64,7 +64,12 @@ def test_one_job_cleans_every_table_that_one_job_has_compacted(lab: Lab) -> None
     names = ("whole", "parts", "inserts", "quiet")
     before = {name: lab.rows(name) for name in names}
     pattern = (f"{lab.db}.*",)
-    assert lab.run(CompactSpec(tables=pattern, delta_count=3)).status is JobStatus.COMMITTED
+    spec = CompactSpec(tables=pattern, delta_count=3)
+    compacted = lab.run(spec)
+    assert compacted.status is JobStatus.COMMITTED
+    assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 1, "quiet": 0}
+    assert (compacted.details["tables"], compacted.details["partitions"]) == (4, 6)
+    assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
     deltas = _deltas(lab)
     planned = lab.run(CleanSpec(tables=pattern, plan_only=True))
     assert (planned.status, _deltas(lab)) == (JobStatus.PLANNED, deltas)

@@ -56,14 +56,8 @@ def test_a_killed_merge_leaves_all_or_nothing_and_its_retry_applies_it_once(
     assert lab4.client.show_locks(lab4.info("t").ref) == ()
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("staged", marks=pytest.mark.long),
-        "published",
-        pytest.param("committed", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["staged", "published", "committed"])
 def test_the_retry_of_a_killed_merge_applies_it_once_on_3x(
     lab3: Lab, tmp_path: Path, step: str
 ) -> None:
@@ -124,8 +118,7 @@ def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one(
     check_killed_compactor(lab4, tmp_path, step)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("step", ["staged", "published"])
+@pytest.mark.parametrize("step", [pytest.param("staged", marks=pytest.mark.long), "published"])
 def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one_on_3x(
     lab3: Lab, tmp_path: Path, step: str
 ) -> None:

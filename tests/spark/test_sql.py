@@ -10,7 +10,12 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.statements import (
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    TransactionSpec,
+)
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
@@ -43,15 +48,15 @@ def filled_shop(lab: Lab) -> Lab:
     )
     lab.table("orders", {"spent": "decimal(10,2)", "customer": "bigint", "id": "bigint"})
     lab.table("t", {"s": "struct<x:int,t:string>", "t": "struct<x:int>", "x": "int"})
-    run(
-        lab,
-        """
+    text = """
         INSERT INTO customers PARTITION (country = 'AT', day) VALUES
             (1, 'Ada', 10.50, 1), (2, 'Bo;b', 0, '2');  -- day is the last column
         INSERT INTO customers (day, id, country, name) VALUES (1, 3, 'DE', 'C\\'\\u00e9\\n');
         INSERT INTO TABLE orders VALUES (1.25, 1, 100), (2.5, 1, 101), (4, 9, 102);
-        """,
-    )
+    """
+    # One job in place of three.
+    inserts = tuple(statement.job for statement in read_script(text, lab.db))
+    lab.run(TransactionSpec(statements=inserts))
     return lab
 
 

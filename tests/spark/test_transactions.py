@@ -65,6 +65,7 @@ def live(life: Life, transactions: int) -> None:
         life.check()
 
 
+@pytest.mark.long
 @pytest.mark.promise("T24")
 @pytest.mark.promise("W8")
 @pytest.mark.parametrize(
@@ -72,24 +73,25 @@ def live(life: Life, transactions: int) -> None:
     [(True, 0), (False, 2)],
     ids=["parts", "buckets"],
 )
-@pytest.mark.long_cases("buckets")
 def test_random_transactions_leave_the_rows_of_the_model(
     lab4: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     life = Life(lab4, new_seed(capsys), partitioned=partitioned, buckets=buckets)
     run(life, 3)
-    live(life, 2)
+    live(life, 3)
     lab4.compact("t", CompactionChoice.MINOR)
     lab4.compact("u", CompactionChoice.MAJOR)
     life.check()
 
 
+@pytest.mark.promise("T24")
+@pytest.mark.promise("W8")
 def test_random_transactions_leave_the_rows_of_the_model_on_3x(
     lab3: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     life = Life(lab3, new_seed(capsys))
     run(life, 3)
-    live(life, 1)
+    live(life, 2)
 
 
 def values(*rows: Row) -> SourceSpec:
