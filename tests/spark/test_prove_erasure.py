@@ -347,7 +347,7 @@ def test_a_wrong_condition_is_an_error_before_anything_is_listed(lab4: Lab) -> N
         (TransactionalKind.INSERT_ONLY, FileFormat.TEXT, "string", "varchar(4)"),
     ],
 )
-@pytest.mark.long_cases("*PARQUET*", "*TEXT*")
+@pytest.mark.long_cases("*PARQUET*")
 def test_a_value_that_is_longer_than_the_type_of_its_column_disproves_the_erasure(
     lab4: Lab, kind: TransactionalKind, format_: FileFormat, stored_as: str, now: str
 ) -> None:
