@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.packager import build_archive
+from airflow_hiveacid.jobs.packager import cached_archive
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
@@ -110,7 +110,7 @@ def test_a_lost_read_task_reads_the_same_snapshot_when_it_runs_again(
 
 
 def start_reader(lab: Lab, master: str, folder: Path) -> subprocess.Popen[str]:
-    archive = build_archive(folder / "hiveacid.zip")
+    archive = cached_archive()
     (uri,) = lab.endpoint.uris
     driver = _ROOT / "tests" / "drivers" / "lost_read_tasks.py"
     return subprocess.Popen(
