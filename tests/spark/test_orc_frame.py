@@ -209,8 +209,8 @@ def row(i: int) -> tuple[object, ...]:
 def filled(lab: Lab, *, partition: bool = False) -> Target:
     """A table with every type that Spark's reader reads, with updates and deletes."""
     table = lab.table("t", COLUMNS, partition={"p": "string"} if partition else None)
-    for start in (0, 100, 200):
-        rows = [row(i) for i in range(start, start + 100)]
+    for start in (0, 150):
+        rows = [row(i) for i in range(start, start + 150)]
         frame = lab.spark.createDataFrame(rows, SCHEMA)
         if partition:
             value = F.when(F.col("id") % 3 == 0, None).otherwise(F.lit("a b/[c]=%41"))

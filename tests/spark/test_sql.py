@@ -40,6 +40,16 @@ def unchanged_shop(spark: SparkSession, hive_metastore: LocalMetastore) -> Itera
         yield filled_shop(lab)
 
 
+@pytest.fixture(scope="module")
+def contents(unchanged_shop: Lab) -> dict[str, tuple[list[Row], list[str]]]:
+    """The rows and directories of its tables."""
+    return contents_of(unchanged_shop)
+
+
+def contents_of(lab: Lab) -> dict[str, tuple[list[Row], list[str]]]:
+    return {name: (lab.rows(name), lab.directories(name)) for name in ("customers", "orders")}
+
+
 def filled_shop(lab: Lab) -> Lab:
     lab.table(
         "customers",
@@ -314,12 +324,12 @@ def test_columns_without_a_value_get_their_default(
     ],
 )  # fmt: skip
 def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_changes(
-    unchanged_shop: Lab, text: str, column: str, value: str
+    unchanged_shop: Lab,
+    contents: dict[str, tuple[list[Row], list[str]]],
+    text: str,
+    column: str,
+    value: str,
 ) -> None:
-    before = {
-        name: (unchanged_shop.rows(name), unchanged_shop.directories(name))
-        for name in ("customers", "orders")
-    }
     with pytest.raises(
         errors.TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
     ) as refused:
@@ -327,9 +337,7 @@ def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_change
     message = str(refused.value)
     assert f"column {column}" in message
     assert f"the value is {value}" in message
-    assert {
-        name: (unchanged_shop.rows(name), unchanged_shop.directories(name)) for name in before
-    } == before
+    assert contents_of(unchanged_shop) == contents
 
 
 def test_a_text_that_fits_its_column_is_converted(shop: Lab) -> None:
