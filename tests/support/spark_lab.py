@@ -115,6 +115,8 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
         **AT_START,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark describes each plan, at length by default, for pages that are off here.
+        "spark.sql.ui.explainMode": "simple",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         # Many tests make plans of the same code, and Spark keeps 100 compiled ones.
