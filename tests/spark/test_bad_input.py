@@ -96,6 +96,7 @@ def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
 
 
 @pytest.mark.parametrize(("column", "row"), [("b", (1, 5, 2, 1)), ("p", (1, 5, 1, 2))])
+@pytest.mark.long_cases("p-*")
 def test_a_merge_that_updates_a_bucket_or_partition_value_is_refused(
     t: Lab, column: str, row: tuple[int, ...]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_merge_that_updates_a_bucket_or_partition_value_is_refused(
 
 
 @pytest.mark.parametrize("key", [1.5, "x", 2**63])
+@pytest.mark.long_cases("1.5")
 def test_the_error_quotes_a_merge_key_that_does_not_fit_its_column(t: Lab, key: object) -> None:
     words = rf"{t.db}\.t: column 'id' is bigint.*'{key}'"
     with pytest.raises(errors.TypeMismatchError, match=words):
