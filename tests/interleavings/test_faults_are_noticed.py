@@ -27,7 +27,7 @@ from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
 
 _MOST: Final = 3000
-_FEW: Final = 30
+_FEW: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
