@@ -70,9 +70,10 @@ judge: setup ## Hive and Trino against what we write, and the reverse; writes do
 	$(SPARK) -m pytest -m "judge or interop" tests
 	$(SPARK) -m tests.proofs.matrix $(MATRIX)
 
-long: setup ## tests that are one more like others, which `make test` runs
+long: setup ## tests that are one more like others, and eight times the random examples of `make test`
 	$(SPARK) -m pytest -m long tests
 	$(AIRFLOW) -m pytest -m long tests/airflow
+	HIVEACID_EXAMPLES=400 $(SPARK) -m pytest tests/property
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	@tools/system_packages.sh test
