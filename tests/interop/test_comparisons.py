@@ -116,6 +116,7 @@ def test_merge_keys_match_as_in_hive(
 
 
 @pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.long_cases("tinyint", "varchar*")
 def test_partition_values_are_parsed_from_directory_names_as_in_hive(
     lab4: spark_lab.Lab, hive_judge: HiveJudge, kind: str
 ) -> None:
@@ -159,6 +160,7 @@ PLACES: Final = {
 
 
 @pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.long_cases("varchar*")
 def test_an_overwrite_replaces_the_partition_that_hive_created_for_the_same_value(
     lab4: spark_lab.Lab, hive_judge: HiveJudge, kind: str
 ) -> None:

@@ -16,7 +16,6 @@ from typing import Final
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.sql.expressions import expressions, functions, queries
 from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
@@ -36,12 +35,12 @@ _CALLS: Final = sql_lines(_FOLDER / "calls.sql")
 _QUERIES: Final = sql_lines(_FOLDER / "queries.sql")
 
 
-@pytest.fixture(scope="module")
-def tasks(hive_metastore: LocalMetastore) -> Iterator[HiveJudge]:
+@pytest.fixture
+def tasks(hive_judge: HiveJudge) -> Iterator[HiveJudge]:
     """Hive's engine, which answers every question by a task."""
-    settings = {"hive.fetch.task.conversion": "none"}
-    with HiveJudge(hive_metastore.uri, settings=settings) as judge:
-        yield judge
+    hive_judge.execute("set hive.fetch.task.conversion=none")
+    yield hive_judge
+    hive_judge.execute("set hive.fetch.task.conversion=more")
 
 
 def test_each_allowed_function_is_compared_with_hive() -> None:
