@@ -262,6 +262,7 @@ def test_a_task_on_the_worker_leaves_no_secret(
 
 
 @pytest.mark.parametrize("is_deferred", [False, True])
+@pytest.mark.long_cases("False")
 def test_a_task_on_yarn_leaves_no_secret(
     spark: airflow_support.FakeSpark,
     logs: _Logs,
@@ -342,6 +343,7 @@ def test_rendered_templates_mask_values_whose_name_suggests_a_secret(*, is_mappe
 @pytest.mark.parametrize(
     "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
 )
+@pytest.mark.long_cases("headers.Authorization")
 def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
     spark: airflow_support.FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
