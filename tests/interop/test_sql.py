@@ -30,6 +30,7 @@ TABLES: Final = ("orders", "people", "notes")
 SCRIPT: Final = (_FOLDER / "script.sql").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
