@@ -62,11 +62,13 @@ class Twins:
     def refused(self, text: str, error: type[Exception]) -> None:
         """Neither does it."""
         self.judge.execute(f"use {self.theirs}")
-        with pytest.raises(JudgeError):
-            self.judge.execute(text)
         (statement,) = read_script(text, self.lab.db)
-        with pytest.raises(error):
-            self.lab.run(statement.job)
+        with ThreadPoolExecutor(1) as beside:
+            hive = beside.submit(self.judge.execute, text)
+            with pytest.raises(error):
+                self.lab.run(statement.job)
+            with pytest.raises(JudgeError):
+                hive.result()
 
 
 @pytest.fixture
