@@ -90,7 +90,7 @@ conflicts: setup ## every pair of jobs, in both policies, on both metastores; wr
 	$(SPARK) -m tests.proofs.conflicts $(CONFLICTS)
 
 interleavings: setup ## every pair of jobs with every mishap, and 300,000 plays by chance: an hour of two cores
-	HIVEACID_INTERLEAVINGS=$${HIVEACID_INTERLEAVINGS:-280} $(SPARK) -m pytest tests/interleavings
+	HIVEACID_INTERLEAVINGS=$${HIVEACID_INTERLEAVINGS:-280} $(SPARK) -m pytest -m "" tests/interleavings
 
 histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
 	@tools/system_packages.sh test

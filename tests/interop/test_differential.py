@@ -86,6 +86,7 @@ def test_generated_statements_leave_the_same_rows_as_in_hive(
     hive_judge.execute("use default")
 
 
+@pytest.mark.long
 def test_values_are_stored_in_columns_of_a_different_type_as_in_hive(engines: Engines) -> None:
     done = list(stores.stored(engines, ["bigint"]))
     assert [one for one in done if one.outcome is Outcome.DIFFERENT] == []
