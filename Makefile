@@ -70,7 +70,7 @@ judge: setup ## Hive and Trino against what we write, and the reverse; writes do
 	$(SPARK) -m pytest -m "judge or interop" tests
 	$(SPARK) -m tests.proofs.matrix $(MATRIX)
 
-long: setup ## tests that are one more like others, and eight times the random examples of `make test`
+long: setup ## tests that are one more like others, and ten times the random examples of `make test`
 	$(SPARK) -m pytest -m long tests
 	$(AIRFLOW) -m pytest -m long tests/airflow
 	HIVEACID_EXAMPLES=400 $(SPARK) -m pytest tests/property

@@ -30,7 +30,7 @@ pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 settings.register_profile(
     "busy",
     deadline=None,
-    max_examples=int(os.environ.get("HIVEACID_EXAMPLES", "50")),
+    max_examples=int(os.environ.get("HIVEACID_EXAMPLES", "40")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy")
