@@ -20,7 +20,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions wheels
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions wheels
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -41,7 +41,7 @@ test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-cla
 	@tools/run_tests.sh
 
 check: setup ## style, types, import contracts, doctests and the fast tests but the longest: 4 minutes
-	@$(MAKE) --no-print-directory --output-sync=target check-style check-tests check-operators
+	@$(MAKE) --no-print-directory --output-sync=target check-style check-tests check-operators docs
 
 check-style:
 	$(AIRFLOW) -m ruff format --check .
@@ -66,7 +66,7 @@ SENSORS := $(addprefix tests/airflow/test_,condition_sensors.py dags.py generati
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage versions maintenance reading writing spark sql local cli java_program.py lazy_names.py
 
-judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
+judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/evidence/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests
 	$(SPARK) -m tests.proofs.matrix $(MATRIX)
 
@@ -85,7 +85,7 @@ campaign: setup ## real processes killed at random times for 90 minutes: nothing
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.campaign $(CAMPAIGN)
 
-conflicts: setup ## every pair of jobs, in both policies, on both metastores; writes docs/conflicts.md
+conflicts: setup ## every pair of jobs, in both policies, on both metastores; writes docs/evidence/conflicts.md
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.conflicts $(CONFLICTS)
 
@@ -96,11 +96,11 @@ histories: setup ## 10,000 random histories against a model, every hundredth bef
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.histories $(HISTORIES)
 
-differential: setup ## generated expressions and statements, by Hive and by us; writes docs/differential.md
+differential: setup ## generated expressions and statements, by Hive and by us; writes docs/evidence/differential.md
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.differential $(DIFFERENTIAL)
 
-clusters: setup ## every login, store and cluster that users have, against real servers; writes docs/clusters.md
+clusters: setup ## every login, store and cluster that users have, against real servers; writes docs/evidence/clusters.md
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
@@ -108,7 +108,7 @@ pages: setup build/playwright/ready build/fab/ready ## Airflow's pages about tab
 	@tools/system_packages.sh pages
 	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages
 
-airflow: setup build/airflow-postgres/ready ## a real Airflow whose components are killed; writes docs/airflow-kills.md
+airflow: setup build/airflow-postgres/ready ## a real Airflow whose components are killed; writes docs/evidence/airflow-kills.md
 	@tools/system_packages.sh test
 	PYTHONPATH=$(CURDIR)/build/airflow-postgres $(AIRFLOW) -m tests.proofs.airflow $(PLAYS)
 
@@ -124,6 +124,10 @@ beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for oth
 
 versions: build/uv/bin/uv .venv/ready ## each supported Airflow beside its pins: install, parse, test; writes docs/reference/versions.md
 	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS)
+
+docs: setup ## the site of these pages, in build/docs; warnings are errors, links and anchors are checked
+	$(AIRFLOW) -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "open build/docs/index.html"
 
 wheels: .venv/ready ## both wheels into dist: the provider for Airflow, and hiveacid-spark for Spark's environment
 	rm -rf dist

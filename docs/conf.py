@@ -1,7 +1,7 @@
 """The site that `make docs` builds from these pages.
 
-Pages stay readable in the repository: index.md is the only list of pages, and the site's menu is made
-from it. A link to a file outside of this folder becomes one to the repository.
+Pages stay readable in the repository: index.md is the only list of pages, and the site's menu is
+made from it. A link to a file outside of this folder becomes one to the repository.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def _no_known_secrets() -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test by its folder and fixtures, and notes its promises."""
-    known = {promise.id for promise in read_promises(_HERE.parent / "docs" / "promises.md")}
+    known = {
+        promise.id for promise in read_promises(_HERE.parent / "docs" / "evidence" / "promises.md")
+    }
     for item in items:
         for marker in _markers(item.path):
             item.add_marker(marker)
@@ -113,5 +115,7 @@ def _note_promises(item: pytest.Item, known: set[str]) -> None:
     for marker in item.iter_markers("promise"):
         for promise in marker.args:
             if promise not in known:
-                raise pytest.UsageError(f"{item.nodeid}: no promise {promise} in docs/promises.md")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: no promise {promise} in docs/evidence/promises.md"
+                )
             item.user_properties.append(("promise", promise))

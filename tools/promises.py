@@ -2,8 +2,8 @@
 
     python tools/promises.py [--all]
 
-The program reads docs/promises.md, and the JUnit files of `make test` below build/, in which each
-test has its promises as properties. The program prints every due promise with the tests that prove
+The program reads docs/evidence/promises.md, and the JUnit files of `make test` below build/, in
+which each test has its promises as properties. The program prints every due promise with the tests that prove
 the promise, then a summary. The exit status is 0 only if each due promise has a passed test and no
 failed test.
 """
@@ -27,7 +27,7 @@ _ROW: Final = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| ([\d.]*) ?\|$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One line of docs/promises.md; `since` is empty for a promise that is not due yet."""
+    """One line of docs/evidence/promises.md; `since` is empty for a promise that is not due yet."""
 
     id: str
     text: str
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = _ROOT) -> int:
     if not files:
         print("no results below build/: run `make test` first", file=sys.stderr)
         return 1
-    promises = read_promises(root / "docs" / "promises.md")
+    promises = read_promises(root / "docs" / "evidence" / "promises.md")
     evidence = read_evidence(files)
     for line in report(promises, evidence, everything=options.all):
         print(line)

@@ -1,4 +1,4 @@
-"""docs/clusters.md and support.md's table say what docs/clusters.json does, and nothing else."""
+"""evidence/clusters.md and support.md's table say what clusters.json does, and nothing else."""
 
 from __future__ import annotations
 

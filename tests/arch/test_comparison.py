@@ -12,7 +12,7 @@ from airflow_hiveacid.cli.definition import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "comparison.md"
-SOURCES: Final = ROOT / "docs" / "comparison-sources.md"
+SOURCES: Final = ROOT / "docs" / "evidence" / "comparison-sources.md"
 COLUMNS: Final = ["this one", "Databricks", "Amazon", "Google", "Spark", "Cosmos"]
 ENTRIES: Final = ["this one", "tests", *COLUMNS[1:]]
 

@@ -118,8 +118,8 @@ class Watching(Ground):
     def _is_truncated_since(self, actor: Actor) -> bool:
         """True if a compaction froze before its rename, and Hive 3.1 has truncated in place.
 
-        Nothing replaces its result then. docs/reliability.md says that this is assumed not to
-        happen.
+        Nothing replaces its result then. docs/evidence/reliability.md says that this is assumed
+        not to happen.
         """
         if actor.name not in ("minor", "major") or "wipe" not in self.scene.cast:
             return False

@@ -10,6 +10,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 README: Final = ROOT / "README.md"
 DOCS: Final = ROOT / "docs"
+EVIDENCE: Final = DOCS / "evidence"
 _WIDTH: Final = 120
 
 

@@ -1,4 +1,4 @@
-"""The rows of docs/airflow-kills.json, what was seen in each play, and docs/airflow-kills.md.
+"""The rows of docs/evidence/airflow-kills.json, what was seen in each play, and the page of them.
 
 A run replaces the rows of the plays that it has run and leaves the others.
 """
@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.support.documents import DOCS, table_line
+from tests.support.documents import EVIDENCE, table_line
 
-JSON: Final = DOCS / "airflow-kills.json"
-PAGE: Final = DOCS / "airflow-kills.md"
+JSON: Final = EVIDENCE / "airflow-kills.json"
+PAGE: Final = EVIDENCE / "airflow-kills.md"
 
 _HEAD: Final = Path(__file__).with_name("head.md")
 

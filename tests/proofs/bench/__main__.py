@@ -13,7 +13,7 @@ build/bench-compaction.json, with the setting beside them), prints the tables, a
 with 1 if a system ends with wrong rows. Records of a part that is measured alone replace its former
 ones. `--changes` measures only the cost of reading changes; its records, in
 build/bench-changes.json, go into no page. `report` prints the tables of the last runs again and
-writes them into docs/performance.md.
+writes them into docs/evidence/performance.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ROWS: Final = 4_000_000
 _SMALL: Final = Sizes(rows=10_000, batches=2)
 _SMALL_SCALE: Final = 0.002
 _REPEATS: Final = 3
-_PAGE: Final = REPOSITORY / "docs" / "performance.md"
+_PAGE: Final = REPOSITORY / "docs" / "evidence" / "performance.md"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,8 +3,8 @@
     python -m tests.proofs.clusters [AREA ...] [--only WORDS] [--keep FOLDER] [--write]
 
 It tries every combination of these areas (default: all) with the words in its name, writes
-docs/clusters.json and .md and the table of support.md, and exits with 1 if one failed. With
---write it tries nothing, for use after a merge of the json.
+docs/evidence/clusters.json and .md and the table of support.md, and exits with 1 if one failed.
+With --write it tries nothing, for use after a merge of the json.
 """
 
 from __future__ import annotations

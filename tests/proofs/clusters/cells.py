@@ -1,4 +1,4 @@
-"""The result of one combination, and the page docs/clusters.md with all of them.
+"""The result of one combination, and the page docs/evidence/clusters.md with all of them.
 
 An area is a module of this package with a function `cells`: it starts its servers, tries its
 combinations one after another, and yields a cell for each. Cells of other areas and of omitted
@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.support.documents import DOCS, put_between, table_line
+from tests.support.documents import DOCS, EVIDENCE, put_between, table_line
 
-JSON: Final = DOCS / "clusters.json"
-PAGE: Final = DOCS / "clusters.md"
+JSON: Final = EVIDENCE / "clusters.json"
+PAGE: Final = EVIDENCE / "clusters.md"
 SUPPORT: Final = DOCS / "reference" / "support.md"
 RAN: Final = "ran"
 FAILED: Final = "failed"

@@ -1,1 +1,1 @@
-"""Pairs of real jobs that meet in every possible way, and the page docs/conflicts.md."""
+"""Pairs of real jobs that meet in every possible way, and the page docs/evidence/conflicts.md."""

@@ -3,7 +3,7 @@
     python -m tests.proofs.conflicts.fairness [--seconds 20] [--versions 4.0.1] [--casts NAME ...]
 
 Each runs one transaction after the other, with locks and a tenth of a second of work, on a
-metastore on PostgreSQL, without writing files. Prints lines for docs/performance.md.
+metastore on PostgreSQL, without writing files. Prints lines for docs/evidence/performance.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The results of all pairs in docs/conflicts.json, and the page docs/conflicts.md from them.
+"""The results of all pairs in docs/evidence/conflicts.json, and the page of them.
 
 It keeps results, never expectations, which are the product's own tables. A run replaces the
 pairs that it has run and leaves the others.
@@ -20,10 +20,10 @@ from airflow_hiveacid.format.policies import (
     outcome,
 )
 from tests.proofs.conflicts.cells import Cell, Order, Seen, expected, is_right
-from tests.support.documents import DOCS, numbered_note, put_between
+from tests.support.documents import EVIDENCE, numbered_note, put_between
 
-PAGE: Final = DOCS / "conflicts.md"
-FILE: Final = DOCS / "conflicts.json"
+PAGE: Final = EVIDENCE / "conflicts.md"
+FILE: Final = EVIDENCE / "conflicts.json"
 MARK: Final = "pairs: written by `make conflicts`"
 VERSIONS: Final[Mapping[MetastoreGeneration, str]] = {
     MetastoreGeneration.V3: "3.1.3",

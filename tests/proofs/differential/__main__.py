@@ -5,7 +5,7 @@
 
 It asks Hive 4.0.1's own engine and us the same questions and compares the answers. The seed is
 `HIVEACID_SEED`, if it is set. It exits with 1 if an answer differs in a way that
-docs/differences.json does not name.
+docs/evidence/differences.json does not name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The known differences: the entries of docs/differences.json, and the values that belong to them.
+"""The known differences: the entries of docs/evidence/differences.json, and their values.
 
 The file holds an entry for each row of the table in docs/reference/sql.md, and for those not yet
 mended. A function here decides by the entry's `id` whether a differing value belongs to it:
@@ -20,9 +20,9 @@ from typing import Final
 from tests.proofs.differential import statements
 from tests.proofs.differential.cases import UNORDERED, Seen, order_of
 from tests.proofs.differential.values import Value
-from tests.support.documents import DOCS
+from tests.support.documents import EVIDENCE
 
-FILE: Final = DOCS / "differences.json"
+FILE: Final = EVIDENCE / "differences.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The record of a run: its counts in docs/differential.json and .md, its values in build/."""
+"""A run's counts in docs/evidence/differential.json and .md, and its values in build/."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.proofs.differential.cases import Finding, Outcome
 from tests.proofs.differential.known import entries, names_of, statement_names
 from tests.proofs.differential.twins import Done
 from tests.proofs.differential.values import RULES
-from tests.support.documents import DOCS, ROOT
+from tests.support.documents import EVIDENCE, ROOT
 
-FILE: Final = DOCS / "differential.json"
-PAGE: Final = DOCS / "differential.md"
+FILE: Final = EVIDENCE / "differential.json"
+PAGE: Final = EVIDENCE / "differential.md"
 RUN: Final = ROOT / "build" / "differential.pickle"
 VALUES: Final = ROOT / "build" / "differential.jsonl"
 EXPRESSIONS: Final = "expressions"
@@ -111,7 +111,7 @@ def lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield "# Expressions and statements in Hive and in this provider"
     yield ""
     yield "Before you move statements from Hive, read the table of differences in"
-    yield "[SQL](reference/sql.md#differences-from-hive). This page is the evidence for that table."
+    yield "[SQL](../reference/sql.md#differences-from-hive). This page is its evidence."
     yield ""
     yield "`make differential` writes this page. It generates expressions and statements, runs each"
     yield "with Hive 4.0.1's own engine and with this provider's jobs, and compares the values and"
@@ -134,7 +134,7 @@ def lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield "## Different and named"
     yield ""
     yield "Each row is an entry of [differences.json](differences.json). *seen* is how often this"
-    yield "run found it. [SQL](reference/sql.md#differences-from-hive) describes the entries."
+    yield "run found it. [SQL](../reference/sql.md#differences-from-hive) describes the entries."
     yield ""
     yield "| entry | where | seen |"
     yield "| --- | --- | ---: |"

@@ -1,4 +1,4 @@
-"""The record of each life in docs/interop.json, the source of both pages.
+"""The record of each life in docs/evidence/interop.json, the source of both pages.
 
 It keeps results, never reasons, so a later explanation needs no new run. A run replaces the lives
 that it runs and leaves the others, so kinds can be run one by one.
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.proofs.matrix.kinds import KINDS, WRITERS
-from tests.support.documents import DOCS
+from tests.support.documents import EVIDENCE
 
-FILE: Final = DOCS / "interop.json"
+FILE: Final = EVIDENCE / "interop.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Tables of the results in docs/interop.md and docs/reference/support.md, between two marks each.
+"""Tables of results in evidence/interop.md and reference/support.md, between two marks each.
 
 A cell of the page says after how many steps a reader had every row right; notes below describe the
 rest. support.md has a line for each kind, with equal kinds in one line.
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.proofs.matrix import explanations, kinds, records
-from tests.support.documents import DOCS, numbered_note, put_between
+from tests.support.documents import DOCS, EVIDENCE, numbered_note, put_between
 
-PAGE: Final = DOCS / "interop.md"
+PAGE: Final = EVIDENCE / "interop.md"
 SUPPORT: Final = DOCS / "reference" / "support.md"
 MARK: Final = "matrix: written by `make judge`"
 _OTHERS: Final = tuple(name for name in kinds.READERS if name not in {kinds.NATIVE, kinds.ARROW})

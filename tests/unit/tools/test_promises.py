@@ -21,8 +21,8 @@ def case(promise: str, name: str = "test_a", body: str = "") -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "promises.md").write_text(_DOCUMENT)
+    (tmp_path / "docs" / "evidence").mkdir(parents=True)
+    (tmp_path / "docs" / "evidence" / "promises.md").write_text(_DOCUMENT)
     (tmp_path / "build").mkdir()
     return tmp_path
 
@@ -111,7 +111,7 @@ def test_the_result_of_a_promise_without_tests_is_no_test() -> None:
 
 
 def test_every_promise_of_the_document_is_read() -> None:
-    file = Path(__file__).parents[3] / "docs" / "promises.md"
+    file = Path(__file__).parents[3] / "docs" / "evidence" / "promises.md"
     promises, _, taken_back = file.read_text().partition("## Taken back")
     rows = [line for line in promises.splitlines() if line.startswith("| ")]
     known = read_promises(file)
