@@ -133,5 +133,5 @@ def ends_of(values: Columns, names: Sequence[str]) -> dict[str, tuple[Constant, 
     for name in names:
         known = [value for value in values[name] if value is not None]
         if known:
-            ends[name] = min(known), max(known)  # type: ignore[type-var]
+            ends[name] = min(known), max(known)
     return ends

@@ -58,7 +58,7 @@ class FileRows:
     @property
     def size_bytes(self) -> int:
         """The size of the row IDs and columns in memory."""
-        return self.rows.nbytes + sum(column.nbytes for column in self.columns.values())
+        return int(self.rows.nbytes) + sum(int(column.nbytes) for column in self.columns.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,8 @@ from airflow_hiveacid.plan.statements.constants import (
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
     | :(?P<marker>[A-Za-z_][A-Za-z0-9_]*) | (?P<quoted>`(?:[^`]|``)+`)
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*) | (?P<symbol><=(?!>)|>=|<>|!=|==|<(?!=)|[=>(),.]|-(?!-)) )""",
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<symbol><=(?!>)|>=|<>|!=|==|<(?!=)|[=>(),.]|-(?!-)) )""",
     re.VERBOSE,
 )
 _OPERATORS: Final = {
@@ -124,6 +125,7 @@ def reduced(condition: Condition, values: Mapping[str, Constant]) -> Condition |
 
     The result is True or False if no other column decides. NULL meets no comparison.
     """
+    rest: list[Condition | bool]
     match condition:
         case AllOf(parts=parts):
             rest = [part for p in parts if (part := reduced(p, values)) is not True]
