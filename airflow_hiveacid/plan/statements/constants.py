@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
+from functools import partial
 from typing import Final
 
 from airflow_hiveacid.format.types import (
@@ -76,13 +77,18 @@ def is_comparable(column_type: str) -> bool:
 
 def constant_of(text: str, hive_type: HiveType) -> Constant | Unfit:
     """Return the value of a text in a column of this type, as a cast from string gives it."""
+    return reader_of(hive_type)(text)
+
+
+def reader_of(hive_type: HiveType) -> Callable[[str], Constant | Unfit]:
+    """Return the function that reads texts of this type; see `constant_of`."""
     match hive_type:
         case DecimalType():
-            return _decimal(text, hive_type)
+            return partial(_decimal, hive_type=hive_type)
         case PrimitiveType(name=name) if name in _READS:
-            return _READS[name](text)
+            return _READS[name]
         case _:
-            return UNFIT
+            return lambda _: UNFIT
 
 
 def literal_of(value: Value, hive_type: HiveType) -> Constant | Unfit:
