@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
-from airflow_hiveacid.operators.row_change import StatementOperator
+from airflow_hiveacid.operators.row_change import SimpleStatementOperator, StatementOperator
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
@@ -41,7 +41,7 @@ def _check_truncated_early(early: EarlyChecks, value: object) -> None:
         early.check(statements.truncated_partition, partition=value)
 
 
-class HiveAcidMergeOperator(StatementOperator):
+class HiveAcidMergeOperator(SimpleStatementOperator):
     """MERGE a source into a table in one transaction.
 
     Args:
@@ -90,7 +90,7 @@ class HiveAcidMergeOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidInsertOperator(StatementOperator):
+class HiveAcidInsertOperator(SimpleStatementOperator):
     """INSERT INTO or INSERT OVERWRITE a table.
 
     Args:
@@ -130,7 +130,7 @@ class HiveAcidInsertOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidUpdateOperator(StatementOperator):
+class HiveAcidUpdateOperator(SimpleStatementOperator):
     """UPDATE rows of a table.
 
     Args:
@@ -161,7 +161,7 @@ class HiveAcidUpdateOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidDeleteOperator(StatementOperator):
+class HiveAcidDeleteOperator(SimpleStatementOperator):
     """DELETE rows of a table.
 
     Args:
@@ -187,7 +187,7 @@ class HiveAcidDeleteOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidTruncateOperator(StatementOperator):
+class HiveAcidTruncateOperator(SimpleStatementOperator):
     """TRUNCATE a table or some of its partitions: remove all rows without reading them.
 
     Running queries can still read the old rows; cleaning removes the files later.

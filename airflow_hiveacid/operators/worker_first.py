@@ -1,22 +1,24 @@
 """The base classes of operators whose jobs often need no Spark, for one table or many.
 
 A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
-lists the table's files itself, and starts a Spark driver only if necessary.
-`WorkerFirstOperator.run_one` decides between the worker and a driver.
+lists the table's files itself, and starts a Spark driver only if necessary. A change of few rows by
+simple SQL needs no Spark either. `EngineOperator.run_one` decides between the worker and a driver.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     PartitionsFailedError,
+    SparkNeededError,
     StorageError,
     TaskKilledError,
     UnsupportedTableError,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
@@ -43,34 +46,29 @@ if TYPE_CHECKING:
 _LEFT_TO_DRIVER: Final = (
     ConfigurationError,
     PartitionsFailedError,
+    SparkNeededError,
     StorageError,
     UnsupportedTableError,
 )
 
 
-class WorkerFirstOperator(HiveAcidSparkOperator):
-    """Run a job on the worker as far as the job needs no Spark.
+class Engine(enum.Enum):
+    """The engine that runs a job: AUTO is the worker if it can, or else Spark."""
 
-    Args:
-        on_worker: by default, a Spark driver does everything if it would run as a different user
-            than the worker: in cluster deploy mode, with a login for Spark, or with `env_vars`. The
-            same applies if the task has `spark.hadoop.*` settings in `conf`, or a
-            `properties_file`, or if the option `check_before_submit` is False. A driver also does
-            everything if the worker cannot read or change the table's files. With True, the worker
-            does what needs no Spark, or the task fails. With False, a driver does everything.
-    """
+    AUTO = "auto"
+    WORKER = "worker"
+    SPARK = "spark"
 
-    on_worker: bool | str | None
 
-    @declaration
-    def __init__(
-        self,
-        *,
-        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
-        **kwargs: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        super().__init__(**kwargs)
-        self.take_arguments(locals())
+_ENGINES: Final = {None: Engine.AUTO, True: Engine.WORKER, False: Engine.SPARK}
+"""The engine of each value of `on_worker`, which is the older word for `engine`."""
+
+
+class EngineOperator(HiveAcidSparkOperator):
+    """Run a job on the worker as far as the job needs no Spark, if the task may use the worker."""
+
+    engine_argument: ClassVar[str] = "engine"
+    """The argument that chooses the engine."""
 
     def result_now(self, job: JobSpec) -> JobResult | None:  # noqa: ARG002 - for subclasses
         """Return the job's result if it needs neither files nor the metastore; else None."""
@@ -90,15 +88,14 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
         result = self.result_now(spec)
-        choice = self.value_of("on_worker")
-        if result is None and (self._may_use_worker if choice is None else choice):
-            from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
-
+        engine = self.engine_choice
+        is_here = self._may_use_worker if engine is Engine.AUTO else engine is Engine.WORKER
+        if result is None and is_here:
             try:
                 with self._with_advice(), hook.metastore() as client:
-                    result = done_on_worker(client, spec, self.check_alive)
+                    result = self.done_on_worker(client, spec)
             except _LEFT_TO_DRIVER as error:
-                if choice or self._is_killed:
+                if engine is Engine.WORKER or self._is_killed:
                     raise
                 self.log.warning(
                     "the worker cannot do this job, so a Spark driver does it: %s", error
@@ -110,6 +107,20 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         self.log.info("the worker did this job without Spark")
         self._report(result)
         return spec, result
+
+    @property
+    def engine_choice(self) -> Engine:
+        """The engine that the task's arguments choose."""
+        raise NotImplementedError
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Do a job in this process; return its result, or None if it needs a driver.
+
+        Raises:
+            HiveAcidError: the job failed. After the errors in `_LEFT_TO_DRIVER`, nothing is
+                changed, and a driver may still succeed.
+        """
+        raise NotImplementedError
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
@@ -131,13 +142,50 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             yield
         except (MetastoreUnavailableError, MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
-            if self.on_worker is not None:
-                advice += " and remove the argument on_worker"
+            if self.engine_choice is not Engine.AUTO:
+                advice += f" and remove the argument {self.engine_argument}"
             error.add_note(
                 f"This worker asked through connection {self.hive_acid_conn_id!r}, without Spark."
                 f" If only Spark drivers may use the metastore, {advice}"
             )
             raise
+
+
+class WorkerFirstOperator(EngineOperator):
+    """Run a job on the worker as far as the job needs no Spark.
+
+    Args:
+        on_worker: by default, a Spark driver does everything if it would run as a different user
+            than the worker: in cluster deploy mode, with a login for Spark, or with `env_vars`. The
+            same applies if the task has `spark.hadoop.*` settings in `conf`, or a
+            `properties_file`, or if the option `check_before_submit` is False. A driver also does
+            everything if the worker cannot read or change the table's files. With True, the worker
+            does what needs no Spark, or the task fails. With False, a driver does everything.
+    """
+
+    engine_argument = "on_worker"
+    on_worker: bool | str | None
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+
+    @property
+    def engine_choice(self) -> Engine:
+        """The engine that `on_worker` chooses."""
+        return _ENGINES[self.value_of("on_worker")]
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Clean, or plan a compaction; return None if a partition must be compacted."""
+        from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
+
+        return done_on_worker(client, job, self.check_alive)
 
 
 class ManyTablesOperator(WorkerFirstOperator):

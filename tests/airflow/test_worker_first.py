@@ -47,6 +47,7 @@ from airflow_hiveacid.operators import (
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.worker_first import Engine
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -735,3 +736,10 @@ def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_es
 ) -> None:
     logging.getLogger("hiveacid").warning("removed %s", "delta\x1b[2J\u202e")
     assert caplog.messages == ["removed delta\\x1b[2J\\u202e"]
+
+
+@pytest.mark.parametrize(
+    ("given", "engine"), [(None, Engine.AUTO), (True, Engine.WORKER), ("false", Engine.SPARK)]
+)
+def test_on_worker_is_an_older_word_for_the_engine(given: object, engine: Engine) -> None:
+    assert _compact(on_worker=given).engine_choice is engine
