@@ -8,6 +8,7 @@ not read, and delete events only for files with a picked row.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +24,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, may_hold, reduced
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, TargetFile
+from airflow_hiveacid.reading.orc_fit import other_buckets, require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
@@ -146,15 +148,16 @@ class _FilePart:
 
     def live(self, write_ids: ValidWriteIdList, pick: Pick | None) -> Iterator[FileRows]:
         """Yield the picked rows that are visible and have no visible delete event."""
-        picked = list(self._picked(pick))
-        if not picked:
+        picked = self._picked(pick)
+        first = next(picked, None)
+        if first is None:
             return
-        data = self.file.data
-        events = live_in([data], self.file.deletes, write_ids, lambda _: iter(picked))
+        rows = itertools.chain([first], picked)  # not a list: most rows may be picked
+        events = live_in([self.file.data], self.file.deletes, write_ids, lambda _: rows)
         for batch in events:
             if batch.num_rows:
-                rows = batch.select(IDENTITY_SCHEMA.names)
-                yield FileRows(file=self.file, rows=rows, columns=self._values(batch))
+                ids = batch.select(IDENTITY_SCHEMA.names)
+                yield FileRows(file=self.file, rows=ids, columns=self._values(batch))
 
     def _picked(self, pick: Pick | None) -> Iterator[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = []
@@ -222,6 +225,8 @@ def _part_of(
         if partition.reach is None
         or may_hold(partition.reach, _ranges(table, tail, fields, number))
     )
+    if stripes:
+        require_own_bucket(file.data, other_buckets(file.data, tail))
     own = () if is_original else IDENTITY_COLUMN_IDS
     ids = frozenset(tail.below(field.column_id for field in fields if field.column_id is not None))
     return _FilePart(

@@ -210,7 +210,7 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
         matched[codes] = True
         if not changes:
             continue
-        pairs, source = _pairs(rows, codes, index)
+        pairs, source = _pairs(rows, codes, index, limits)
         batches.append(events.deletes(view, pairs))
         if updates is not None:
             values = {name: array.take(source) for name, array in updates.items()}
@@ -232,7 +232,9 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
     )
 
 
-def _pairs(found: FileRows, codes: np.ndarray, index: KeyIndex) -> tuple[FileRows, pa.Array]:
+def _pairs(
+    found: FileRows, codes: np.ndarray, index: KeyIndex, limits: Limits
+) -> tuple[FileRows, pa.Array]:
     """Return each found row once for each source row with its key, and these source rows.
 
     A key that occurs twice in the source gives two changes of one row, which the writer refuses.
@@ -241,6 +243,7 @@ def _pairs(found: FileRows, codes: np.ndarray, index: KeyIndex) -> tuple[FileRow
     sorted_codes = index.of_rows[order]
     first = np.searchsorted(sorted_codes, codes, "left")
     counts = np.searchsorted(sorted_codes, codes, "right") - first
+    limits.check_changes(int(counts.sum()))
     at = np.repeat(np.arange(len(codes)), counts)
     offsets = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
     source = order[np.repeat(first, counts) + offsets]

@@ -39,7 +39,7 @@ from airflow_hiveacid.plan.statements.constants import (
 )
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
+    r"""[ \t\r\n]*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
     | :(?P<marker>[A-Za-z_][A-Za-z0-9_]*) | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<symbol><=(?!>)|>=|<>|!=|==|<(?!=)|[=>(),.]|-(?!-)) )""",
@@ -244,7 +244,7 @@ _END: Final = _Token("end", "")
 
 def _tokens(text: str, *, is_checked: bool = True) -> list[_Token]:
     tokens: list[_Token] = []
-    position, end = 0, len(text.rstrip())
+    position, end = 0, len(text.rstrip(" \t\r\n"))
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:

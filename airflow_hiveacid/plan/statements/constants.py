@@ -107,6 +107,8 @@ def literal_of(value: Value, hive_type: HiveType) -> Constant | Unfit:
         or (value.type is ValueType.INT and (name in _BITS or name == "decimal"))
         or (value.type is ValueType.DECIMAL and name == "decimal")
     )
+    if isinstance(hive_type, DecimalType) and len(value.text.partition(".")[2]) > hive_type.scale:
+        return UNFIT  # a comparison of more than 38 digits, zeros among them, fails in Spark
     return constant_of(value.text, hive_type) if fits else UNFIT
 
 

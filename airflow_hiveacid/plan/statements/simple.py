@@ -205,10 +205,7 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     clauses = resolve_merge(table, spec, source.names)
     keys = tuple(key.lower() for key in spec.keys)
     for key in keys:
-        if not is_comparable(type_ := column_type(table, key)):
-            raise SparkNeededError(
-                f"engines may compare the key {key}, of type {type_}, differently"
-            )
+        _require_comparable(table, key, "key")
     values: dict[MergeAction, Columns] = {}
     for clause in clauses:
         _check_clause(clause)
@@ -234,6 +231,13 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     )
 
 
+def _require_comparable(table: TableInfo, name: str, role: str) -> None:
+    if not is_comparable(type_ := column_type(table, name)):
+        raise SparkNeededError(
+            f"engines may compare the {role} {name}, of type {type_}, differently"
+        )
+
+
 def _check_clause(clause: Clause) -> None:
     if clause.condition is not None:
         raise SparkNeededError("a WHEN clause has a condition")
@@ -247,6 +251,8 @@ def _check_clause(clause: Clause) -> None:
 
 def _truncate(spec: TruncateSpec, table: TableInfo) -> SimpleTruncate:
     check_truncate(table, spec)
+    for name in spec.partition:
+        _require_comparable(table, name.lower(), "partition column")
     values = {
         name.lower(): _stored(value, table, name.lower()) for name, value in spec.partition.items()
     }

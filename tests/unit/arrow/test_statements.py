@@ -4,159 +4,49 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     MergeCardinalityError,
+    OvertakenError,
     PartitionNotFoundError,
     SparkNeededError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, OnRerun
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    MergeAction,
     MergeClause,
-    MergeSpec,
-    MergeWhen,
     SourceSpec,
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
-from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.writing.job import WritingJob
-from tests.contract.fake_client import FakeClient
-from tests.unit.storage.orc_tables import write_plain
+from tests.unit.arrow.lake import DAY, DELETE_ALL, INSERT_ALL, ROW, UPDATE_ALL, Lake, made
+from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
-
-COLUMNS = (
-    Column(name="id", type="bigint"),
-    Column(name="name", type="string"),
-    Column(name="price", type="decimal(8,2)"),
-)
-DAY = (Column(name="day", type="date"), Column(name="part", type="int"))
-UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
-DELETE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
-INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
-
-Row = tuple[Any, ...]
 
 
 class KilledError(BaseException):
     """The end of a process; nothing of it runs afterwards."""
 
 
-@dataclass(kw_only=True)
-class Lake:
-    """A table and the jobs on it; `at` says what happens at a job's next step. Mutable."""
-
-    server: FakeMetastore
-    clock: ManualClock
-    table: TableInfo
-    jobs: int = 0
-    at: dict[str, Callable[[], object]] = field(default_factory=dict)
-
-    @property
-    def client(self) -> FakeClient:
-        return FakeClient(self.server)
-
-    def run(
-        self,
-        job: Job,
-        *,
-        key: str | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        attempt: int = 1,
-        **others: Any,  # noqa: ANN401
-    ) -> JobResult:
-        self.jobs += 1
-        spec = JobSpec(
-            job_key=key or f"job {self.jobs}",
-            metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-            job=job,
-            attempt=str(AttemptId(attempt, f"{self.jobs:012d}")),
-            lock_timeout_s=5.0,
-            **others,
-        )
-        terms = JobTerms.of(spec, on_step=lambda step: self.at.pop(step, lambda: None)())
-        terms = dataclasses.replace(terms, clock=self.clock)
-        return run_in_process(WritingJob(spec=spec, client=self.client, terms=terms), limits)
-
-    def insert(self, *rows: Row, **others: Any) -> JobResult:  # noqa: ANN401
-        return self.run(InsertSpec(target="default.s", source=values(self.table, *rows)), **others)
-
-    def delete(self, where: str | None, **others: Any) -> JobResult:  # noqa: ANN401
-        return self.run(DeleteSpec(target="default.s", where=where), **others)
-
-    def merge(self, *rows: Row, clauses: Iterable[MergeClause], **others: Any) -> JobResult:  # noqa: ANN401
-        keys = others.pop("keys", ("id",))
-        source = values(self.table, *rows)
-        spec = MergeSpec(target="default.s", source=source, keys=keys, clauses=tuple(clauses))
-        return self.run(spec, **others)
-
-    @property
-    def rows(self) -> list[Row]:
-        """The live rows of all partitions, sorted, with their partition values as text."""
-        ref = self.table.ref
-        write_ids = self.client.valid_write_ids([ref], self.client.valid_txns())[ref]
-        found: list[Row] = []
-        for info in self.client.list_partitions(self.table):
-            texts = partition_texts(self.table.partition_columns, info.name)
-            for batch in scan(info.location, self.table.columns, write_ids):
-                found += [(*row.values(), *texts) for row in batch.to_pylist()]
-        return sorted(found, key=str)
-
-    @property
-    def files(self) -> list[str]:
-        """The data files, without those of `_hiveacid` and the version files."""
-        root = Path(self.table.location.removeprefix("file:"))
-        return sorted(str(p.relative_to(root)) for p in root.rglob("bucket_*"))
-
-
-def values(table: TableInfo, *rows: Row) -> SourceSpec:
-    return SourceSpec(columns=table.column_names, values=rows)
-
-
 def price(text: str) -> Decimal:
     return Decimal(text)
-
-
-def made(
-    server: FakeMetastore,
-    clock: ManualClock,
-    tmp_path: Path,
-    **others: Any,  # noqa: ANN401
-) -> Lake:
-    (tmp_path / "s").mkdir()
-    new = NewTable(
-        ref=TableRef("default", "s"), columns=COLUMNS, location=f"file:{tmp_path}/s", **others
-    )
-    return Lake(server=server, clock=clock, table=FakeClient(server).create_table(new))
 
 
 @pytest.fixture
@@ -403,6 +293,55 @@ def test_a_change_sees_rows_that_were_committed_while_it_waited_for_its_locks(la
     lake.at["allocated"] = lambda: other.insert((2, "late", None))
     result = lake.delete("id >= 1")
     assert (result.rows.deleted, lake.rows) == (2, [])
+
+
+def retried(result: JobResult) -> Any:  # noqa: ANN401 - a part of a result's details
+    return result.details.get("retried", {})
+
+
+def base_of(lake: Lake, *numbers: int) -> None:
+    """Commit a base with these rows, as an engine that takes no lock."""
+    txn_id = lake.client.open_txn()
+    write_id = lake.client.allocate_write_id(txn_id, lake.table.ref)
+    rows = [{"id": number, "name": "foreign", "price": None} for number in numbers]
+    events = [event(write_id, position, row) for position, row in enumerate(rows)]
+    path = Path(lake.table.location.removeprefix("file:")) / f"base_{write_id:07d}/bucket_00000"
+    path.parent.mkdir()
+    write_acid(path, events, row=ROW)
+    lake.client.commit_txn(txn_id)
+
+
+def test_an_overtaken_insert_uses_its_files_again(lake: Lake) -> None:
+    lake.insert((1, "a", None))
+    lake.at["registered"] = lambda: base_of(lake, 7)
+    result = lake.insert((2, "b", None))
+    assert lake.rows == [(2, "b", None), (7, "foreign", None)]
+    assert retried(result)["how"] == "metadata"
+
+
+@pytest.mark.parametrize("step", ["registered", "staged"])
+def test_an_overtaken_change_runs_again_on_the_rows_that_are_there_now(
+    lake: Lake, step: str
+) -> None:
+    lake.insert((1, "a", None))
+    lake.at[step] = lambda: base_of(lake, 7, 8)
+    result = lake.merge((7, "x", None), (9, "y", None), clauses=[UPDATE_ALL, INSERT_ALL])
+    assert lake.rows == [(7, "x", None), (8, "foreign", None), (9, "y", None)]
+    assert (result.rows.updated, result.rows.inserted) == (1, 1)
+    assert retried(result)["how"] == "in full"
+
+
+def test_a_job_that_is_always_overtaken_fails_in_the_end(lake: Lake) -> None:
+    def overtaken() -> None:
+        base_of(lake, 1)
+        lake.at["registered"] = overtaken
+
+    lake.insert((1, "a", None))
+    lake.at["registered"] = overtaken
+    with pytest.raises(OvertakenError):
+        lake.delete("id = 1")
+    assert lake.rows == [(1, "foreign", None)]
+    assert TxnState.OPEN not in {txn.state for txn in lake.server.txns.values()}
 
 
 @pytest.mark.parametrize(

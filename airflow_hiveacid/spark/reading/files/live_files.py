@@ -13,7 +13,6 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.reading.arrow_scan import (
     ScanPiece,
@@ -24,7 +23,7 @@ from airflow_hiveacid.reading.arrow_scan import (
     work_of_scan,
 )
 from airflow_hiveacid.reading.helper_columns import file_number
-from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged
+from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged, require_own_bucket
 from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -110,14 +109,8 @@ class LiveFiles(TableFiles):
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
         for file, verdict in zip(self.files, verdicts, strict=True):
-            if for_changes and verdict.others and not verdict.is_outside:
-                raise UnsupportedFileError(
-                    path=file.data.path,
-                    reason=f"it contains rows of bucket {min(verdict.others)}, but is named as a"
-                    f" file of bucket {file.data.bucket_id}. Hive would show these rows also after"
-                    " they were deleted. First compact the table or partition: a major compaction"
-                    " moves each row to a file of its bucket",
-                )
+            if for_changes and not verdict.is_outside:
+                require_own_bucket(file.data, verdict.others)
         # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [
