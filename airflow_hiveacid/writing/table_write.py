@@ -70,6 +70,7 @@ class TableWrite:
         self._directories: tuple[StagedDirectory, ...] = ()
         self._operations: dict[PartitionName, set[DataOperation]] = {}
         self._homes = {access.table.location}
+        self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
         self._entry: LedgerEntry | None = None
         self._earlier: tuple[LedgerEntry, ...] = ()
@@ -152,7 +153,9 @@ class TableWrite:
             winner, txn_id=entry.txn_id, job_key=entry.job_key, attempt=str(entry.attempt)
         )
 
-    def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
+    def check_no_rival(
+        self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
+    ) -> None:
         """Check that no transaction committed a conflicting change since this job began.
 
         The conflict policy defines which changes conflict. The metastore does its own conflict
@@ -167,7 +170,7 @@ class TableWrite:
         if began is None:
             return
         snapshot_ids = self._txn.snapshot.write_ids(ref)
-        newest_ids = self._txn.newest(ref).write_ids(ref)
+        newest_ids = newest or self._newest()
         if not self._has_news(newest_ids):
             return
 
@@ -193,8 +196,10 @@ class TableWrite:
                 ),
             )
 
-    def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
-        """Check that no later commit hides this write.
+    def check_not_overtaken(
+        self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
+    ) -> None:
+        """Check that no later commit hides this write; `newest` are the newest write IDs, if known.
 
         Raises:
             OvertakenError: a directory with a higher write ID hides this write, so the job must
@@ -202,12 +207,15 @@ class TableWrite:
         """
         path = hiding_directory(
             partitions,
-            self._txn.newest(self.table.ref).write_ids(self.table.ref),
+            newest or self._newest(),
             self.write_id,
             replaces=DataOperation.OVERWRITE in self._access.operations,
         )
         if path is not None:
             raise self.overtaken(f"{path} would hide the rows of this write")
+
+    def _newest(self) -> ValidWriteIdList:
+        return self._txn.newest(self.table.ref).write_ids(self.table.ref)
 
     def look_ahead(self) -> None:
         """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
@@ -254,6 +262,13 @@ class TableWrite:
             if Staging.of(self.table, location, "any").home is None:
                 self._homes.add(location)
 
+    def note_existing(self, partitions: Iterable[PartitionInfo]) -> None:
+        """Note partitions that a statement has read, so that `register` need not add them.
+
+        If one is dropped or moved before the publication, `check_published` finds it.
+        """
+        self._existing |= {info.name: info for info in partitions}
+
     def stage(
         self,
         directories: tuple[StagedDirectory, ...],
@@ -284,7 +299,9 @@ class TableWrite:
             self._txn.change_nothing(self.table.ref)
         elif self.table.is_partitioned:
             names = self._partitions
-            self._check_locations(self._client.add_partitions(self.table, names))
+            new = tuple(name for name in names if name not in self._existing)
+            added = self._client.add_partitions(self.table, new) if new else ()
+            self._check_locations((*self._existing.values(), *added))
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
             for name in names:
                 alike.setdefault(frozenset(self._operations[name]), []).append(name)
@@ -307,8 +324,9 @@ class TableWrite:
             # The locations were checked at registration, and `check_published` checks them again.
             homes = {d.partition: d.staging.location for d in self._directories}
             written = [PartitionInfo(name=name, location=home) for name, home in homes.items()]
-            self.check_no_rival(written)
-            self.check_not_overtaken(written)
+            newest = self._newest()
+            self.check_no_rival(written, newest)
+            self.check_not_overtaken(written, newest)
             check_free(self._directories)
 
     def note(self, result: str) -> None:

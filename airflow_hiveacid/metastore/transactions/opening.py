@@ -30,6 +30,7 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
+    LockInfo,
     LockRequest,
     TableAccess,
     components_for,
@@ -37,11 +38,13 @@ from airflow_hiveacid.metastore.locks import (
     presence_component,
 )
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.server_time import ServerTime, time_of_lock
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
     FencingToken,
     agent_info_of,
     fence,
+    locks_on,
     raise_if_fenced,
 )
 from airflow_hiveacid.metastore.transactions.handover import Handover
@@ -138,7 +141,7 @@ class Opened:
     heartbeats. For each `watched` table, `began` contains the write IDs that were committed when
     the job first opened a transaction. `has_waited` is True if the locks were not granted
     immediately. `timeout_s` is the server's transaction time-out, which cannot be read while the
-    server is unreachable.
+    server is unreachable. `server_time` is known if the locks were granted immediately.
     """
 
     txn_id: TxnId
@@ -152,6 +155,7 @@ class Opened:
     heartbeat: Heartbeat
     timeout_s: float
     readings: Readings
+    server_time: ServerTime | None
     undo: ExitStack
 
 
@@ -313,7 +317,8 @@ class _Opening:
             before=self.changed if self._queues_up else {},
         )
         left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
-        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
+        seen: list[LockInfo] = []
+        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting, seen=seen)
         self._register(write_ids)
         self.plan.terms.on_step("fenced")
         snapshot = self._see(write_ids)
@@ -335,6 +340,7 @@ class _Opening:
             heartbeat=heartbeat,
             timeout_s=self.timeout_s,
             readings=readings,
+            server_time=time_of_lock(seen, self.txn_id, before_s=asked_s, after_s=locked_s),
             undo=undo.pop_all(),
         )
 
@@ -373,8 +379,13 @@ class _Opening:
         operations = frozenset().union(*(access.operations for access in self.plan.writes))
         return DataOperation.OVERWRITE not in operations
 
-    def _lock(self, *, timeout_s: float, waiting: Waiting) -> tuple[LockId, float, float]:
-        """Get the locks; return the lock ID and the times before and after the granted request."""
+    def _lock(
+        self, *, timeout_s: float, waiting: Waiting, seen: list[LockInfo]
+    ) -> tuple[LockId, float, float]:
+        """Get the locks; return the lock ID and the times before and after the granted request.
+
+        The locks that the search for other copies has found are added to `seen`.
+        """
         clock, asked_s = self.plan.terms.clock, [0.0]
 
         def note_time() -> None:
@@ -389,7 +400,7 @@ class _Opening:
             LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
             timeout_s=timeout_s,
             clock=clock,
-            on_enqueued=self._fence,
+            on_enqueued=lambda: self._fence(seen),
             on_asking=note_time,
             on_waiting=waiting.look,
         )
@@ -397,10 +408,12 @@ class _Opening:
         self.plan.terms.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
-    def _fence(self) -> bool:
+    def _fence(self, seen: list[LockInfo]) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""
         has_left = self.leaving.step_over()
-        has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
+        if self._fencing_token is not None:
+            seen += locks_on(self.client, self.plan.fenced)
+        has_ended = fence(self.client, self._fencing_token, self.txn_id, seen)
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
