@@ -1,4 +1,4 @@
-"""A job of one simple statement, run in this process with the steps of `writing`.
+"""A job of simple statements, run in this process with the steps of `writing`.
 
 Input is a job and its limits; output is the same `JobResult` as that of a Spark job.
 """
@@ -21,33 +21,43 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.statements.simple import SimpleSpec, check_kind, simple_statement
+from airflow_hiveacid.plan.statements.simple import (
+    SimpleSpec,
+    simple_specs,
+    simple_statement,
+)
+from airflow_hiveacid.plan.transactions import check_order, numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.table_view import TableView, view_of
 from airflow_hiveacid.writing.event_files import WritePlan, staged_files, write_here
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.runs import Run, StatementWork
-from airflow_hiveacid.writing.second_try import why_not_kept
+from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
-    """Run a job's statement in this process, as one transaction; see `Run.result`.
+    """Run a job's statements in this process, as one transaction; see `Run.result`.
 
     Raises:
-        SparkNeededError: the statement is not simple, or exceeds the limits. Nothing was written.
+        SparkNeededError: a statement is not simple, or exceeds the limits. Nothing was written.
         HiveAcidError: the job failed.
     """
-    spec = check_kind(job.spec.job)
-    statement = planned(kind_of(spec), simple_statement(spec, _table(job, spec)), job.client)
+    specs = simple_specs(job.spec.job)
+    changes: list[ArrowStatement] = []
+    for number, spec in enumerate(specs, start=1):
+        with numbered(number, len(specs)):
+            statement = simple_statement(spec, _table(job, spec))
+            changes.append(planned(kind_of(spec), statement, job.client))
+    check_order([change.step for change in changes])
+    one, not_kept = changes[0], SEVERAL
+    if len(changes) == 1:
+        not_kept = why_not_kept(one.table, one.operations, reads_tables=False)
     return Run(
-        job=job,
-        changes=[statement],
-        work_of=partial(ArrowWork, job, limits),
-        not_kept=why_not_kept(statement.table, statement.operations, reads_tables=False),
+        job=job, changes=changes, work_of=partial(ArrowWork, job, limits), not_kept=not_kept
     ).result()
 
 

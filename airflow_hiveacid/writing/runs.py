@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, StatementResult
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.plan.transactions import numbered
+from airflow_hiveacid.plan.transactions import Step, numbered
 from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
@@ -62,6 +62,21 @@ class PlannedStatement:
     empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
     details: Callable[[], Mapping[str, JsonValue]] | None = None
 
+    @property
+    def together(self) -> int | None:
+        """The position of the multi-insert that contains the statement, or None."""
+        return None
+
+    @property
+    def step(self) -> Step:
+        """The properties of the statement that affect other statements in its transaction."""
+        return Step(
+            table=str(self.table.ref),
+            replaces=DataOperation.OVERWRITE in self.operations,
+            partition=None if self.fixed is None else self.fixed[0],
+            together=self.together,
+        )
+
 
 _S = TypeVar("_S", bound=PlannedStatement)
 _V = TypeVar("_V", bound=TableView)
@@ -88,6 +103,8 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
         part = self._write.tables[change.table.ref]
         view = self.view(change.table, touched)
         part.check_locations(view.elsewhere.values())
+        if view.staged is None:
+            part.note_existing(view.partitions)
         check_files_writable(change.table, view.partitions)
         plan = self.plan(view.table, change.operations, view.elsewhere)
         with named_twins(view):

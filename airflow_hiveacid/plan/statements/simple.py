@@ -36,7 +36,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeSpec,
     MergeWhen,
+    MultiInsertSpec,
     SourceSpec,
+    TransactionSpec,
     TruncateSpec,
     UpdateSpec,
 )
@@ -120,6 +122,18 @@ SIMPLE_SPECS: Final = (InsertSpec, UpdateSpec, DeleteSpec, MergeSpec, TruncateSp
 """The specs of the statements that may be simple."""
 
 SimpleSpec = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec
+
+
+def simple_specs(job: Job) -> tuple[SimpleSpec, ...]:
+    """Return the specs of a job's statements, in order; see `check_kind`."""
+    if not isinstance(job, TransactionSpec):
+        return (check_kind(job),)
+    specs: list[SimpleSpec] = []
+    for part in job.statements:
+        if isinstance(part, MultiInsertSpec):
+            raise SparkNeededError("several of its INSERTs read one source")
+        specs.append(check_kind(part))
+    return tuple(specs)
 
 
 def check_kind(job: Job) -> SimpleSpec:

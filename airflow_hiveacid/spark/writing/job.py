@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
 from airflow_hiveacid.writing.runs import Run
-from airflow_hiveacid.writing.second_try import why_not_kept
+from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
@@ -33,7 +33,7 @@ def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResu
 def _why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
     """Return why a restart cannot use staged files of these statements; None if it can."""
     if len(changes) != 1:
-        return "the transaction has several statements"
+        return SEVERAL
     change = changes[0]
     if change.operations == {DataOperation.INSERT} and change.make_files is not None:
         return "it copies existing files"

@@ -82,6 +82,11 @@ class CheckedStatement(PlannedStatement):
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     make_files: MakeFiles | None = None
 
+    @property
+    def together(self) -> int | None:
+        """The position of the multi-insert that contains the statement, or None."""
+        return None if self.common is None else self.common.number
+
 
 @contextmanager
 def naming(number: int, count: int) -> Iterator[None]:
