@@ -264,6 +264,14 @@ def _job_fields() -> dict[str, Any]:
             ),
             "schema": {"type": _OPTIONAL_TEXT, "enum": ["hive", "strict"], "default": "hive"},
         },
+        "engine": {
+            "label": "Engine",
+            "description": (
+                "Where jobs run if the task does not say it. auto: in the task's own process what"
+                " needs no Spark. worker: there or not at all. spark: in a Spark driver"
+            ),
+            "schema": {"type": _OPTIONAL_TEXT, "enum": ["auto", "worker", "spark"]},
+        },
         "allow_unsafe_expressions": {
             "label": "Allow unsafe expressions",
             "description": (

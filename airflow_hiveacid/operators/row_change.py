@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -14,7 +15,7 @@ from airflow_hiveacid.operators.statements.specs import (
     check_parameters_early,
     read_statement,
 )
-from airflow_hiveacid.operators.worker_first import Engine, EngineOperator
+from airflow_hiveacid.operators.worker_first import EngineOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.arguments import null_columns
 
@@ -59,6 +60,30 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
         return {name: self.value_of(name) for name in ("on_rerun", "ledger_retention_s")}
 
 
+class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
+    """Change rows in the task's own process, if the change is simple enough, or with Spark."""
+
+    usual_engine = Engine.SPARK
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
+        """Run the job's statements in this process."""
+        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
+
+        let_pandas_wait()
+        from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
+
+        def on_step(step: str) -> None:
+            if step in _ABORTABLE_STEPS:
+                self.check_alive(step)
+
+        self._spec = job  # a kill of the task aborts the transactions of this attempt
+        return run_in_process(
+            WritingJob(spec=job, client=client, terms=JobTerms.of(job, on_step=on_step))
+        )
+
+
 class StatementOperator(HiveAcidRowChangeOperator):
     """Run one statement; a task with several statements takes a mapping of the same arguments."""
 
@@ -91,45 +116,5 @@ class StatementOperator(HiveAcidRowChangeOperator):
         return spec
 
 
-class SimpleStatementOperator(StatementOperator, EngineOperator):
-    """Run one statement that may be simple enough for the worker.
-
-    Args:
-        engine: `spark` (the default), `worker` or `auto`. With `worker`, the task's own process
-            runs the statement without Spark and Java, or the task fails. That needs a full-ACID
-            table, typed values as the source, keys or a simple condition, and few rows; see
-            docs/how-to/change-rows.md. With `auto`, Spark runs what the worker
-            cannot run, and everything if a driver would run as a different user than the worker, or
-            with other settings of the store.
-    """
-
-    @declaration
-    def __init__(
-        self,
-        *,
-        engine: Annotated[str, setting(bind(arguments.choice, Engine))] = Engine.SPARK.value,
-        **kwargs: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        super().__init__(**kwargs)
-        self.take_arguments(locals())
-
-    @property
-    def engine_choice(self) -> Engine:
-        """The engine that `engine` chooses."""
-        engine: Engine = self.value_of("engine")
-        return engine
-
-    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
-        """Run the statement in this process."""
-        from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - for tasks only
-        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
-
-        def on_step(step: str) -> None:
-            if step in _ABORTABLE_STEPS:
-                self.check_alive(step)
-
-        self._spec = job  # a kill of the task aborts the transactions of this attempt
-        return run_in_process(
-            WritingJob(spec=job, client=client, terms=JobTerms.of(job, on_step=on_step))
-        )
+class SimpleStatementOperator(StatementOperator, InProcessOperator):
+    """Run one statement that may be simple enough for the worker."""

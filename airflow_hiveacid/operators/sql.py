@@ -23,7 +23,7 @@ from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.operators.row_change import InProcessOperator
 from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.statements.notes import Order, StatementNote
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sql.script import Statement
 
 
-class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
+class HiveAcidSqlOperator(InProcessOperator):
     """Run statements in Hive's dialect: row changes, DDL and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT

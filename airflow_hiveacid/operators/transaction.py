@@ -38,7 +38,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator, StatementOperator
+from airflow_hiveacid.operators.row_change import InProcessOperator, StatementOperator
 from airflow_hiveacid.operators.statements.specs import (
     Form,
     check_names,
@@ -71,7 +71,7 @@ _STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
 }
 
 
-class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
+class HiveAcidTransactionOperator(InProcessOperator):
     """Run statements on one or more tables as one transaction.
 
     The statements run in order. Each statement sees the changes of the earlier statements. All

@@ -8,9 +8,9 @@ simple SQL needs no Spark either. `EngineOperator.run_one` decides between the w
 from __future__ import annotations
 
 import dataclasses
-import enum
 import time
 from contextlib import contextmanager
+from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from airflow_hiveacid.format.errors import (
@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -52,23 +53,37 @@ _LEFT_TO_DRIVER: Final = (
 )
 
 
-class Engine(enum.Enum):
-    """The engine that runs a job: AUTO is the worker if it can, or else Spark."""
-
-    AUTO = "auto"
-    WORKER = "worker"
-    SPARK = "spark"
-
-
-_ENGINES: Final = {None: Engine.AUTO, True: Engine.WORKER, False: Engine.SPARK}
-"""The engine of each value of `on_worker`, which is the older word for `engine`."""
-
-
 class EngineOperator(HiveAcidSparkOperator):
-    """Run a job on the worker as far as the job needs no Spark, if the task may use the worker."""
+    """Run a job on the worker as far as the job needs no Spark, if the task may use the worker.
 
-    engine_argument: ClassVar[str] = "engine"
-    """The argument that chooses the engine."""
+    Args:
+        engine: with `worker`, the worker does the job without Spark and Java, or the task fails.
+            With `spark`, a Spark driver does everything. With `auto`, the worker does what needs no
+            Spark. But a driver does everything if it would run as a different user than the worker:
+            in cluster deploy mode, with a login for Spark, or with `env_vars`. The same applies if
+            the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`, or if the
+            option `check_before_submit` is False, or if the worker cannot read or change the
+            table's files. By default, the connection's `engine` applies. If that is not set either,
+            it is `auto` for compactions and cleanings, and `spark` for changes of rows
+            (docs/how-to/change-rows.md says which changes the worker can run).
+    """
+
+    usual_engine: ClassVar[Engine] = Engine.AUTO
+    """The engine if neither the task nor the connection chooses one."""
+
+    engine: str | None
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        engine: Annotated[
+            str | None, setting(arguments.or_none(bind(arguments.choice, Engine)))
+        ] = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
 
     def result_now(self, job: JobSpec) -> JobResult | None:  # noqa: ARG002 - for subclasses
         """Return the job's result if it needs neither files nor the metastore; else None."""
@@ -97,9 +112,8 @@ class EngineOperator(HiveAcidSparkOperator):
             except _LEFT_TO_DRIVER as error:
                 if engine is Engine.WORKER or self._is_killed:
                     raise
-                self.log.warning(
-                    "the worker cannot do this job, so a Spark driver does it: %s", error
-                )
+                say = self.log.info if isinstance(error, SparkNeededError) else self.log.warning
+                say("the worker cannot do this job, so a Spark driver does it: %s", error)
         if result is None:
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
@@ -109,9 +123,17 @@ class EngineOperator(HiveAcidSparkOperator):
         return spec, result
 
     @property
+    def chosen_engine(self) -> Engine | None:
+        """The engine that the task's arguments choose, or None."""
+        engine: Engine | None = self.value_of("engine")
+        return engine
+
+    @property
     def engine_choice(self) -> Engine:
-        """The engine that the task's arguments choose."""
-        raise NotImplementedError
+        """The engine that the task's arguments, the connection, or the kind of job choose."""
+        if (chosen := self.chosen_engine) is not None:
+            return chosen
+        return HiveAcidHook(self.hive_acid_conn_id).settings.engine or self.usual_engine
 
     def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Do a job in this process; return its result, or None if it needs a driver.
@@ -142,8 +164,9 @@ class EngineOperator(HiveAcidSparkOperator):
             yield
         except (MetastoreUnavailableError, MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
-            if self.engine_choice is not Engine.AUTO:
-                advice += f" and remove the argument {self.engine_argument}"
+            if self.chosen_engine not in {None, Engine.AUTO}:
+                name = "engine" if self.engine is not None else "on_worker"
+                advice += f" and remove the argument {name}"
             error.add_note(
                 f"This worker asked through connection {self.hive_acid_conn_id!r}, without Spark."
                 f" If only Spark drivers may use the metastore, {advice}"
@@ -155,15 +178,9 @@ class WorkerFirstOperator(EngineOperator):
     """Run a job on the worker as far as the job needs no Spark.
 
     Args:
-        on_worker: by default, a Spark driver does everything if it would run as a different user
-            than the worker: in cluster deploy mode, with a login for Spark, or with `env_vars`. The
-            same applies if the task has `spark.hadoop.*` settings in `conf`, or a
-            `properties_file`, or if the option `check_before_submit` is False. A driver also does
-            everything if the worker cannot read or change the table's files. With True, the worker
-            does what needs no Spark, or the task fails. With False, a driver does everything.
+        on_worker: an older word for `engine`: True means `worker`, and False means `spark`.
     """
 
-    engine_argument = "on_worker"
     on_worker: bool | str | None
 
     @declaration
@@ -177,9 +194,20 @@ class WorkerFirstOperator(EngineOperator):
         self.take_arguments(locals())
 
     @property
-    def engine_choice(self) -> Engine:
-        """The engine that `on_worker` chooses."""
-        return _ENGINES[self.value_of("on_worker")]
+    def chosen_engine(self) -> Engine | None:
+        """The engine that `engine` or `on_worker` chooses, or None.
+
+        Raises:
+            ConfigurationError: the two arguments choose different engines.
+        """
+        engine, on_worker = super().chosen_engine, self.value_of("on_worker")
+        older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
+        if engine is not None and older not in {None, engine}:
+            raise ConfigurationError(
+                f"task {self.task_id!r}: engine is {engine.value}, but on_worker={on_worker} means"
+                f" {older.value}; remove on_worker"
+            )
+        return engine or older
 
     def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Clean, or plan a compaction; return None if a partition must be compacted."""

@@ -15,6 +15,8 @@ from airflow_hiveacid.operators import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidSqlOperator,
+    HiveAcidTransactionOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
@@ -83,6 +85,34 @@ def test_statements_run_on_the_worker_without_spark(spark: FakeSpark) -> None:
 
 def test_spark_runs_statements_by_default(spark: FakeSpark) -> None:
     run_task(_insert((1, "a")))
+    assert len(spark.calls) == 1
+
+
+def test_statements_of_sql_run_on_the_worker(spark: FakeSpark) -> None:
+    sql = "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'); DELETE FROM d.t WHERE id = 2"
+    results = run_task(HiveAcidSqlOperator(task_id="sql", sql=sql, engine="worker"))["statements"]
+    assert [result["rows"]["deleted"] for result in results] == [0, 1]
+    assert spark.calls == []
+
+
+def test_several_statements_of_a_transaction_run_on_the_worker(spark: FakeSpark) -> None:
+    statements = [
+        {"insert": {"table": "d.t", "source": {"columns": ["id"], "values": [[1], [2]]}}},
+        "UPDATE d.t SET name = 'u' WHERE id = 1",
+    ]
+    task = HiveAcidTransactionOperator(task_id="both", statements=statements, engine="auto")
+    rows = run_task(task)["rows"]
+    assert (rows["inserted"], rows["updated"]) == (2, 1)
+    assert spark.calls == []
+
+
+def test_the_connection_chooses_the_engine_of_tasks_that_choose_none(
+    connections: Connections, spark: FakeSpark
+) -> None:
+    connections.metastore(engine="auto")
+    run_task(_insert((1, "a")))
+    assert spark.calls == []
+    run_task(_insert((1, "a"), number=2, engine="spark"))
     assert len(spark.calls) == 1
 
 

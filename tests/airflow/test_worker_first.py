@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.maintenance import (
     clean_tables,
     compaction_facts,
@@ -47,7 +48,6 @@ from airflow_hiveacid.operators import (
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
-from airflow_hiveacid.operators.worker_first import Engine
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -739,7 +739,13 @@ def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_es
 
 
 @pytest.mark.parametrize(
-    ("given", "engine"), [(None, Engine.AUTO), (True, Engine.WORKER), ("false", Engine.SPARK)]
+    ("given", "engine"), [(None, None), (True, Engine.WORKER), ("false", Engine.SPARK)]
 )
-def test_on_worker_is_an_older_word_for_the_engine(given: object, engine: Engine) -> None:
-    assert _compact(on_worker=given).engine_choice is engine
+def test_on_worker_is_an_older_word_for_the_engine(given: object, engine: Engine | None) -> None:
+    assert _compact(on_worker=given).chosen_engine is engine
+
+
+def test_two_words_for_different_engines_are_an_error() -> None:
+    assert _compact(on_worker=True, engine="worker").chosen_engine is Engine.WORKER
+    with pytest.raises(ConfigurationError, match="engine is auto, but on_worker=True means worker"):
+        _ = _compact(on_worker=True, engine="auto").chosen_engine
