@@ -15,7 +15,7 @@ from airflow_hiveacid.operators.statements.specs import (
     check_parameters_early,
     read_statement,
 )
-from airflow_hiveacid.operators.worker_first import EngineOperator
+from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.arguments import null_columns
 
@@ -64,6 +64,15 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
     """Change rows in the task's own process, if the change is simple enough, or with Spark."""
 
     usual_engine = Engine.SPARK
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        engine: EngineName = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(engine=engine, **kwargs)
 
     def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Run the job's statements in this process."""

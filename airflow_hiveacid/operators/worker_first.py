@@ -53,6 +53,9 @@ _LEFT_TO_DRIVER: Final = (
 )
 
 
+EngineName = Annotated[str | None, setting(arguments.or_none(bind(arguments.choice, Engine)))]
+
+
 class EngineOperator(HiveAcidSparkOperator):
     """Run a job on the worker as far as the job needs no Spark, if the task may use the worker.
 
@@ -77,9 +80,7 @@ class EngineOperator(HiveAcidSparkOperator):
     def __init__(
         self,
         *,
-        engine: Annotated[
-            str | None, setting(arguments.or_none(bind(arguments.choice, Engine)))
-        ] = None,
+        engine: EngineName = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
