@@ -25,6 +25,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.engine import Engine
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job, JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -98,11 +98,13 @@ class EngineOperator(HiveAcidSparkOperator):
         Raises:
             HiveAcidError: a table is missing or of the wrong kind, or cannot be listed or cleaned.
         """
+        if isinstance(job, MetastoreStatement):
+            return super().run_one(context, number, job)
         if self._progress.is_woken or self._has_left_driver(context):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
-        spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
+        spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec)
         engine = self.engine_choice
         is_here = self._may_use_worker if engine is Engine.AUTO else engine is Engine.WORKER
@@ -203,7 +205,7 @@ class WorkerFirstOperator(EngineOperator):
         """
         engine, on_worker = super().chosen_engine, self.value_of("on_worker")
         older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
-        if engine is not None and older not in {None, engine}:
+        if engine is not None and older is not None and older is not engine:
             raise ConfigurationError(
                 f"task {self.task_id!r}: engine is {engine.value}, but on_worker={on_worker} means"
                 f" {older.value}; remove on_worker"

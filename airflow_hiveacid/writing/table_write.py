@@ -299,9 +299,10 @@ class TableWrite:
             self._txn.change_nothing(self.table.ref)
         elif self.table.is_partitioned:
             names = self._partitions
+            known = [self._existing[name] for name in names if name in self._existing]
             new = tuple(name for name in names if name not in self._existing)
             added = self._client.add_partitions(self.table, new) if new else ()
-            self._check_locations((*self._existing.values(), *added))
+            self._check_locations([*known, *added])
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
             for name in names:
                 alike.setdefault(frozenset(self._operations[name]), []).append(name)
