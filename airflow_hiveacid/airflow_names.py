@@ -8,16 +8,14 @@ oldest supported version has the name.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.supported_versions import check_airflow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
 
 check_airflow()  # before Airflow is imported
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Final
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 

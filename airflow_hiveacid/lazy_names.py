@@ -16,12 +16,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
+from typing import Any, Final
 
 _OF_AIRFLOW: Final = {f"airflow_hiveacid.{n}" for n in ("assets", "hooks", "operators", "sensors")}
 

@@ -10,16 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.jobs.time_limits import (
-    CALL_TIMEOUT_S,
-    CONNECT_TIMEOUT_S,
-    LOCK_TIMEOUT_S,
-    START_TIMEOUT_S,
-)
+from airflow_hiveacid.jobs import time_limits
 
 _INTEGRATION: Final = "Apache Hive ACID"
-_OPTIONAL_TEXT: Final = ["string", "null"]
-"""If a field's type does not allow null, Airflow's form requires the field and shows a star."""
+_WHERE: Final = "the same path on every worker, on the triggerer and where the Spark driver runs"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -90,262 +84,216 @@ def _connection_type() -> dict[str, Any]:
         },
         # The form shows each section as a closed group; sections that most users need come first.
         "conn-fields": {
-            **_section("Login", _login_fields()),
-            **_section("Kerberos", _kerberos_fields()),
-            **_section("Transport and several addresses", _address_fields()),
-            **_section("TLS certificates", _tls_fields()),
-            **_section("Jobs", _job_fields()),
-            **_section("Time-outs", _bound_fields()),
+            **_section(
+                "Login",
+                authentication=_text(
+                    "Authentication",
+                    "The way to log in. With transport plain or tls: kerberos, token (a Hadoop"
+                    " delegation token) or password (Hive 4, over tls). With http or https: bearer"
+                    " (a JWT) or header (a user name that the metastore trusts)",
+                    *("none", "kerberos", "token", "password", "bearer", "header"),
+                ),
+                secret_from=_text(
+                    "Location of the secret",
+                    "file:/path or env:NAME: the location of the password, bearer token or"
+                    " delegation token on each machine that connects to the metastore; never the"
+                    " secret itself. For a delegation token, leave this blank to use the file that"
+                    " YARN gives its containers",
+                ),
+                secret_in_clear=_truth(
+                    "Send secret in clear",
+                    "Allow password or bearer token without TLS: only on trusted networks",
+                    default=False,
+                ),
+                protection=_text(
+                    "Least protection",
+                    "The weakest protection of messages to accept with kerberos or token. The"
+                    " strongest protection that the metastore offers (hadoop.rpc.protection) is"
+                    " used. By default, a token without TLS requires integrity, because an attacker"
+                    " could shorten the metastore's offer",
+                    *("default", "authentication", "integrity", "privacy"),
+                ),
+            ),
+            **_section(
+                "Kerberos",
+                kerberos_service=_text(
+                    "Metastore's principal",
+                    "Such as hive/_HOST@REALM (hive.metastore.kerberos.principal)",
+                ),
+                kerberos_client=_text(
+                    "Client's principal",
+                    "Required with a keytab; if blank, the owner of the tickets logs in",
+                ),
+                kerberos_keytab=_text(
+                    "Keytab file",
+                    "With the client's key; the same path on every worker, on the triggerer and"
+                    " where the Spark driver runs. If blank, tickets are used that another program"
+                    " renews",
+                ),
+                kerberos_cache=_text(
+                    "Ticket cache",
+                    "Such as FILE:/path; if blank, the cache of the process (KRB5CCNAME)",
+                ),
+            ),
+            **_section(
+                "Transport and several addresses",
+                uris=_text(
+                    "Metastore URIs",
+                    "thrift://host:port; for HTTP, http(s)://host:port/path. Separate several URIs"
+                    " by commas; they are tried in this order. They replace host and port"
+                    " (hive.metastore.uris)",
+                ),
+                transport=_text(
+                    "Transport",
+                    "plain, or tls when the metastore runs with metastore.use.SSL; http or https"
+                    " for a Hive 4 metastore with metastore.server.thrift.transport.mode=http",
+                    *("plain", "tls", "http", "https"),
+                ),
+            ),
+            **_section(
+                "TLS certificates",
+                ca_certificate=_text(
+                    "CA certificate file",
+                    f"PEM file of the CA that signed the metastore's certificate; {_WHERE}",
+                ),
+                client_certificate=_text(
+                    "Client certificate file",
+                    f"PEM file, if the metastore asks for one; {_WHERE}",
+                ),
+                client_key=_text(
+                    "Client key file", f"PEM file of the client certificate's key; {_WHERE}"
+                ),
+                verify_host=_truth(
+                    "Verify host name",
+                    "Whether the certificate must contain the host name of the metastore",
+                    default=True,
+                ),
+            ),
+            **_section(
+                "Jobs",
+                conflict_policy=_text(
+                    "Conflict policy",
+                    "The rule for conflicts. hive: as in Hive. strict: if two transactions write"
+                    " one partition, only the first commits. Tables and tasks may set a different"
+                    " rule",
+                    *("hive", "strict"),
+                ),
+                engine=_text(
+                    "Engine",
+                    "Where jobs run if the task does not say it. auto: in the task's own process"
+                    " what needs no Spark. worker: there or not at all. spark: in a Spark driver",
+                    *("auto", "worker", "spark"),
+                    has_default=False,
+                ),
+                allow_unsafe_expressions=_truth(
+                    "Allow unsafe expressions",
+                    "Let conditions, expressions and queries call Java (reflect) and read files of"
+                    " the Spark driver. Then every user who can fill a template controls the"
+                    " driver",
+                    default=False,
+                ),
+                result_dir=_text(
+                    "Result directory",
+                    "Directory for the results of jobs in cluster deploy mode: a URI that both the"
+                    " Spark driver and the Airflow worker can reach, such as hdfs://nn/tmp/hiveacid",
+                ),
+            ),
+            **_section(
+                "Time-outs",
+                connect_timeout_s=_seconds(
+                    "Connect time-out",
+                    "Longest wait for one server to accept a connection",
+                    time_limits.CONNECT_TIMEOUT_S,
+                ),
+                call_timeout_s=_seconds(
+                    "Call time-out",
+                    "Longest time for one call, until its whole answer has arrived",
+                    time_limits.CALL_TIMEOUT_S,
+                ),
+                lock_timeout_s=_seconds(
+                    "Lock time-out",
+                    "Longest wait for a table's locks; with 0, a job does not wait",
+                    time_limits.LOCK_TIMEOUT_S,
+                ),
+            ),
         },
     }
 
 
-def _section(title: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {**field, "schema": {**field["schema"], "section": title}}
-        for name, field in fields.items()
-    }
+def _section(title: str, **fields: dict[str, Any]) -> dict[str, Any]:
+    for field in fields.values():
+        field["schema"]["section"] = title
+    return fields
 
 
-def _address_fields() -> dict[str, Any]:
-    return {
-        "uris": {
-            "label": "Metastore URIs",
-            "description": (
-                "thrift://host:port; for HTTP, http(s)://host:port/path. Separate several URIs by"
-                " commas; they are tried in this order. They replace host and port"
-                " (hive.metastore.uris)"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "transport": {
-            "label": "Transport",
-            "description": (
-                "plain, or tls when the metastore runs with metastore.use.SSL; http or https for a"
-                " Hive 4 metastore with metastore.server.thrift.transport.mode=http"
-            ),
-            "schema": {
-                "type": _OPTIONAL_TEXT,
-                "enum": ["plain", "tls", "http", "https"],
-                "default": "plain",
-            },
-        },
-    }
+def _text(label: str, description: str, *choices: str, has_default: bool = True) -> dict[str, Any]:
+    """Return a field with text or, if there are choices, with one of them.
+
+    The first choice is the default, if the field has one.
+    """
+    chosen: dict[str, Any] = {"enum": [*choices]} if choices else {}
+    if choices and has_default:
+        chosen["default"] = choices[0]
+    # If a field's type does not allow null, Airflow's form requires the field and shows a star.
+    schema = {"type": ["string", "null"], **chosen}
+    return {"label": label, "description": description, "schema": schema}
 
 
-def _tls_fields() -> dict[str, Any]:
-    where = "the same path on every worker, on the triggerer and where the Spark driver runs"
-    return {
-        "ca_certificate": {
-            "label": "CA certificate file",
-            "description": f"PEM file of the CA that signed the metastore's certificate; {where}",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "client_certificate": {
-            "label": "Client certificate file",
-            "description": f"PEM file, if the metastore asks for one; {where}",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "client_key": {
-            "label": "Client key file",
-            "description": f"PEM file of the client certificate's key; {where}",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "verify_host": {
-            "label": "Verify host name",
-            "description": "Whether the certificate must contain the host name of the metastore",
-            "schema": {"type": ["boolean", "null"], "default": True},
-        },
-    }
+def _truth(label: str, description: str, *, default: bool) -> dict[str, Any]:
+    schema = {"type": ["boolean", "null"], "default": default}
+    return {"label": label, "description": description, "schema": schema}
 
 
-def _login_fields() -> dict[str, Any]:
-    return {
-        "authentication": {
-            "label": "Authentication",
-            "description": (
-                "The way to log in. With transport plain or tls: kerberos, token (a Hadoop"
-                " delegation token) or password (Hive 4, over tls). With http or https: bearer (a"
-                " JWT) or header (a user name that the metastore trusts)"
-            ),
-            "schema": {
-                "type": _OPTIONAL_TEXT,
-                "enum": ["none", "kerberos", "token", "password", "bearer", "header"],
-                "default": "none",
-            },
-        },
-        "secret_from": {
-            "label": "Location of the secret",
-            "description": (
-                "file:/path or env:NAME: the location of the password, bearer token or delegation"
-                " token on each machine that connects to the metastore; never the secret itself."
-                " For a delegation token, leave this blank to use the file that YARN gives its"
-                " containers"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "secret_in_clear": {
-            "label": "Send secret in clear",
-            "description": "Allow password or bearer token without TLS: only on trusted networks",
-            "schema": {"type": ["boolean", "null"], "default": False},
-        },
-        "protection": {
-            "label": "Least protection",
-            "description": (
-                "The weakest protection of messages to accept with kerberos or token. The strongest"
-                " protection that the metastore offers (hadoop.rpc.protection) is used. By default,"
-                " a token without TLS requires integrity, because an attacker could shorten the"
-                " metastore's offer"
-            ),
-            "schema": {
-                "type": _OPTIONAL_TEXT,
-                "enum": ["default", "authentication", "integrity", "privacy"],
-                "default": "default",
-            },
-        },
-    }
-
-
-def _kerberos_fields() -> dict[str, Any]:
-    return {
-        "kerberos_service": {
-            "label": "Metastore's principal",
-            "description": "Such as hive/_HOST@REALM (hive.metastore.kerberos.principal)",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "kerberos_client": {
-            "label": "Client's principal",
-            "description": "Required with a keytab; if blank, the owner of the tickets logs in",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "kerberos_keytab": {
-            "label": "Keytab file",
-            "description": (
-                "With the client's key; the same path on every worker, on the triggerer and where"
-                " the Spark driver runs. If blank, tickets are used that another program renews"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-        "kerberos_cache": {
-            "label": "Ticket cache",
-            "description": "Such as FILE:/path; if blank, the cache of the process (KRB5CCNAME)",
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-    }
-
-
-def _bound_fields() -> dict[str, Any]:
-    return {
-        "connect_timeout_s": {
-            "label": "Connect time-out (s)",
-            "description": "Longest wait for one server to accept a connection",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CONNECT_TIMEOUT_S)},
-        },
-        "call_timeout_s": {
-            "label": "Call time-out (s)",
-            "description": "Longest time for one call, until its whole answer has arrived",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CALL_TIMEOUT_S)},
-        },
-        "lock_timeout_s": {
-            "label": "Lock time-out (s)",
-            "description": "Longest wait for a table's locks; with 0, a job does not wait",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(LOCK_TIMEOUT_S)},
-        },
-    }
-
-
-def _job_fields() -> dict[str, Any]:
-    return {
-        "conflict_policy": {
-            "label": "Conflict policy",
-            "description": (
-                "The rule for conflicts. hive: as in Hive. strict: if two transactions write one"
-                " partition, only the first commits. Tables and tasks may set a different rule"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT, "enum": ["hive", "strict"], "default": "hive"},
-        },
-        "engine": {
-            "label": "Engine",
-            "description": (
-                "Where jobs run if the task does not say it. auto: in the task's own process what"
-                " needs no Spark. worker: there or not at all. spark: in a Spark driver"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT, "enum": ["auto", "worker", "spark"]},
-        },
-        "allow_unsafe_expressions": {
-            "label": "Allow unsafe expressions",
-            "description": (
-                "Let conditions, expressions and queries call Java (reflect) and read files of the"
-                " Spark driver. Then every user who can fill a template controls the driver"
-            ),
-            "schema": {"type": ["boolean", "null"], "default": False},
-        },
-        "result_dir": {
-            "label": "Result directory",
-            "description": (
-                "Directory for the results of jobs in cluster deploy mode: a URI that both the"
-                " Spark driver and the Airflow worker can reach, such as hdfs://nn/tmp/hiveacid"
-            ),
-            "schema": {"type": _OPTIONAL_TEXT},
-        },
-    }
+def _seconds(label: str, description: str, default: float) -> dict[str, Any]:
+    schema = {"type": ["number", "null"], "minimum": 0, "default": int(default)}
+    return {"label": f"{label} (s)", "description": description, "schema": schema}
 
 
 def _configuration() -> dict[str, Any]:
+    options = {
+        "spark_bin_dir": _option(
+            "Directory with the `spark-submit` that this provider's operators run, and with the"
+            " `python3` that its driver runs. If empty, both are searched on PATH. Spark needs a"
+            " separate environment, because the Spark provider installs pyspark-client, which"
+            " overwrites parts of pyspark.",
+            example="/opt/spark-venv/bin",
+        ),
+        "start_timeout_s": _option(
+            "Longest wait, in seconds, until YARN starts the driver's container, or in client mode"
+            " the application master's container. On any cluster, also the longest wait for the"
+            " first executor. After this time, the application is killed, and the task fails with"
+            " YARN's diagnostics of its queue.",
+            type_="float",
+            example="900",
+            default=f"{time_limits.START_TIMEOUT_S:.0f}",
+        ),
+        "check_before_submit": _option(
+            "Whether a worker checks a job's tables in the metastore, and its own Java, before it"
+            " starts Spark, and whether it plans compactions and cleans tables itself. Set to False"
+            " if workers may not reach the metastore; then only Spark drivers do so.",
+            type_="boolean",
+            default="True",
+        ),
+        "installation": _option(
+            "Name of this Airflow installation, which is part of each job's key. If two"
+            " installations write to the same tables, give them different names, so that tasks with"
+            " equal DAG, run and task IDs are different jobs. Give all workers of an installation"
+            " the same name. If empty, the name is the address of the API server (`base_url` of"
+            " `[api]` or `execution_api_server_url` of `[core]`), unless it is local.",
+            example="production",
+        ),
+    }
+    description = "Settings of the Hive ACID provider."
+    return {"hiveacid": {"description": description, "options": options}}
+
+
+def _option(
+    description: str, *, type_: str = "string", example: str | None = None, default: str = ""
+) -> dict[str, Any]:
     return {
-        "hiveacid": {
-            "description": "Settings of the Hive ACID provider.",
-            "options": {
-                "spark_bin_dir": {
-                    "description": (
-                        "Directory with the `spark-submit` that this provider's operators run, and"
-                        " with the `python3` that its driver runs. If empty, both are searched on"
-                        " PATH. Spark needs a separate environment, because the Spark provider"
-                        " installs pyspark-client, which overwrites parts of pyspark."
-                    ),
-                    "version_added": "0.1.0",
-                    "type": "string",
-                    "example": "/opt/spark-venv/bin",
-                    "default": "",
-                },
-                "start_timeout_s": {
-                    "description": (
-                        "Longest wait, in seconds, until YARN starts the driver's container, or in"
-                        " client mode the application master's container. On any cluster, also the"
-                        " longest wait for the first executor. After this time, the application is"
-                        " killed, and the task fails with YARN's diagnostics of its queue."
-                    ),
-                    "version_added": "0.1.0",
-                    "type": "float",
-                    "example": "900",
-                    "default": f"{START_TIMEOUT_S:.0f}",
-                },
-                "check_before_submit": {
-                    "description": (
-                        "Whether a worker checks a job's tables in the metastore, and its own Java,"
-                        " before it starts Spark, and whether it plans compactions and cleans"
-                        " tables itself. Set to False if workers may not reach the metastore; then"
-                        " only Spark drivers do so."
-                    ),
-                    "version_added": "0.1.0",
-                    "type": "boolean",
-                    "example": None,
-                    "default": "True",
-                },
-                "installation": {
-                    "description": (
-                        "Name of this Airflow installation, which is part of each job's key. If two"
-                        " installations write to the same tables, give them different names, so"
-                        " that tasks with equal DAG, run and task IDs are different jobs. Give all"
-                        " workers of an installation the same name. If empty, the name is the"
-                        " address of the API server (`base_url` of `[api]` or"
-                        " `execution_api_server_url` of `[core]`), unless it is local."
-                    ),
-                    "version_added": "0.1.0",
-                    "type": "string",
-                    "example": "production",
-                    "default": "",
-                },
-            },
-        }
+        "description": description,
+        "version_added": "0.1.0",
+        "type": type_,
+        "example": example,
+        "default": default,
     }

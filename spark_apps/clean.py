@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.results import cleaning_result
 from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 def clean(job: JobContext) -> JobResult:
     """Clean the partitions of the job's tables, several at a time."""
-    spec = job.job_of(CleanSpec)
-    return cleaning_result(job.spec, spec, clean_tables(job.client, spec, job.terms.on_step))
+    run = clean_tables(job.client, job.job_of(CleanSpec), job.terms.on_step)
+    return run.result(job.spec)
 
 
 if __name__ == "__main__":

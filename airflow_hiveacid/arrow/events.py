@@ -15,7 +15,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_COLUMNS, INSERT_KIND, partition_text
 

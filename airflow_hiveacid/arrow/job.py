@@ -53,9 +53,10 @@ def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResul
             statement = simple_statement(spec, _table(job, spec))
             changes.append(planned(kind_of(spec), statement, job.client))
     check_order([change.step for change in changes])
-    one, not_kept = changes[0], SEVERAL
-    if len(changes) == 1:
-        not_kept = why_not_kept(one.table, one.operations, reads_tables=False)
+    one = changes[0]
+    not_kept = (
+        SEVERAL if len(changes) > 1 else why_not_kept(one.table, one.operations, reads_tables=False)
+    )
     return Run(
         job=job, changes=changes, work_of=partial(ArrowWork, job, limits), not_kept=not_kept
     ).result()

@@ -8,8 +8,9 @@ settings for one URI, each file would delete the watcher of the other file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from airflow.sdk import Asset, AssetWatcher
@@ -22,9 +23,6 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
 from airflow_hiveacid.watch.conditions import CompactionNeeded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _POLL_INTERVAL: Final = timedelta(minutes=1)
 _REFIRE_AFTER: Final = timedelta(hours=1)

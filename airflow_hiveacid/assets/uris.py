@@ -17,13 +17,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow_hiveacid.format.table import TableRef
 
 if TYPE_CHECKING:
-    from urllib.parse import SplitResult
-
     from airflow.sdk import Asset
 
 SCHEME: Final = "hiveacid"

@@ -6,18 +6,15 @@ commands. Airflow's audit log records each call.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE_NAMES
-from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY
+from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
-
     from airflow.cli.cli_config import GroupCommand
-
-    from airflow_hiveacid.cli.definition import Command
 
 _DEFAULT_CONNECTION: Final = "hive_acid_default"
 

@@ -13,11 +13,11 @@ Example:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from airflow_hiveacid.provider_info import get_provider_info
 
 METASTORE_VARIABLE: Final = "HIVE_METASTORE_URIS"
 DEFAULT_METASTORE: Final = "thrift://localhost:9083"
@@ -155,16 +155,13 @@ _TEXTS: Final = {
     "client_key": ("FILE", "the key of that certificate (PEM)"),
 }
 _CHOICES: Final = {
-    "transport": (("plain", "tls", "http", "https"), "how messages are sent (plain)"),
-    "authentication": (
-        ("none", "kerberos", "token", "password", "bearer", "header"),
-        "how the client logs in (none)",
-    ),
+    "transport": "how messages are sent (plain)",
+    "authentication": "how the client logs in (none)",
     "protection": (
-        ("authentication", "integrity", "privacy"),
-        "the minimum protection, with kerberos or token (integrity for a token without TLS)",
+        "the minimum protection, with kerberos or token (integrity for a token without TLS)"
     ),
 }
+_FORM: Final = get_provider_info()["connection-types"][0]["conn-fields"]
 METASTORE: Final = (
     argument(
         "--metastore",
@@ -175,8 +172,12 @@ METASTORE: Final = (
         ),
     ),
     *(
-        argument(option_name(name), choices=choices, help=text)
-        for name, (choices, text) in _CHOICES.items()
+        argument(
+            option_name(name),
+            choices=[choice for choice in _FORM[name]["schema"]["enum"] if choice != "default"],
+            help=text,
+        )
+        for name, text in _CHOICES.items()
     ),
     argument("--user", help="the user name, for a login with a password or a header"),
     *(

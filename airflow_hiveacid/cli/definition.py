@@ -10,8 +10,10 @@ Example:
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli.arguments import (
     DRY_RUN,
@@ -19,6 +21,7 @@ from airflow_hiveacid.cli.arguments import (
     OUTPUT,
     PARTITION,
     TABLE,
+    Argument,
     argument,
     at_least,
     by,
@@ -26,12 +29,6 @@ from airflow_hiveacid.cli.arguments import (
     read_by,
     version_arguments,
 )
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.cli.arguments import Argument
 
 SUMMARY: Final = "Inspect, explain, compact, clean and restore Hive ACID tables."
 
@@ -270,13 +267,13 @@ _MAINTAIN: Final = (
     Command(
         name="plan",
         help="report which partitions a compaction would compact, how and why",
-        function="compact:plan",
+        function="maintain:plan",
         arguments=_COMPACT,
     ),
     Command(
         name="compact",
         help="compact the partitions of a table that are due, or all with --choice",
-        function="compact:compact",
+        function="maintain:compact",
         description=(
             "Compact the partitions that need it, as HiveAcidCompactOperator does. Requires"
             " PySpark."
@@ -286,7 +283,7 @@ _MAINTAIN: Final = (
     Command(
         name="clean",
         help="remove files that no reader needs; with --dry-run, only list them",
-        function="clean:clean",
+        function="maintain:clean",
         description=(
             "Remove obsolete directories, directories of aborted writes, and files of crashed"
             " writers, as HiveAcidCleanOperator does. The command keeps files that an open"
@@ -309,7 +306,7 @@ _MAINTAIN: Final = (
     Command(
         name="own",
         help="record that a table owns its directory, after a move or restore of a metastore",
-        function="clean:own",
+        function="maintain:own",
         description=(
             "Record that the table of this metastore owns its directory, so that maintenance works"
             " on it, and not the table of another metastore or of an earlier name. Use this only if"
@@ -321,7 +318,7 @@ _MAINTAIN: Final = (
     Command(
         name="convert",
         help="convert a flat table to a transactional table, or the reverse",
-        function="convert:convert",
+        function="maintain:convert",
         description=(
             "Convert a flat table to full ACID or insert-only, or the reverse, under an exclusive"
             " lock, and compare the rows. Requires PySpark, except with --dry-run."
@@ -399,7 +396,7 @@ _PAST: Final = (
     Command(
         name="restore",
         help="restore a table to an earlier version, or report what would change",
-        function="restore:restore",
+        function="maintain:restore",
         description=(
             "Restore every partition of a table to exactly the rows of a version, in one"
             " transaction. Requires PySpark, except with --dry-run."

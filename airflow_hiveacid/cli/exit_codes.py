@@ -9,32 +9,20 @@ Example:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    InputError,
-    InvalidNameError,
-    LocationNotFoundError,
-    PartitionNotFoundError,
-    SourceNotFoundError,
-    TableNotFoundError,
-    VersionUnknownError,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from airflow_hiveacid.format import errors
 
 
-class DatabaseNotFoundError(InputError):
+class DatabaseNotFoundError(errors.InputError):
     """The metastore has no such database."""
 
 
-class CheckFailedError(HiveAcidError):
+class CheckFailedError(errors.HiveAcidError):
     """Steps of `check` failed; the first failure determines the exit status."""
 
-    def __init__(self, *, failed: Sequence[HiveAcidError], of: int) -> None:
+    def __init__(self, *, failed: Sequence[errors.HiveAcidError], of: int) -> None:
         self.first = failed[0]
         self.retryable = failed[0].retryable
         super().__init__(f"{len(failed)} of {of} steps failed")
@@ -49,18 +37,18 @@ class ExitCode(enum.IntEnum):
     REFUSED = 5
 
 
-_USAGE: Final = (ConfigurationError, InvalidNameError)
+_USAGE: Final = (errors.ConfigurationError, errors.InvalidNameError)
 _NOT_FOUND: Final = (
     DatabaseNotFoundError,
-    LocationNotFoundError,
-    PartitionNotFoundError,
-    SourceNotFoundError,
-    TableNotFoundError,
-    VersionUnknownError,
+    errors.LocationNotFoundError,
+    errors.PartitionNotFoundError,
+    errors.SourceNotFoundError,
+    errors.TableNotFoundError,
+    errors.VersionUnknownError,
 )
 
 
-def exit_code(error: HiveAcidError) -> ExitCode:
+def exit_code(error: errors.HiveAcidError) -> ExitCode:
     """Return the exit status for an error."""
     if isinstance(error, CheckFailedError):
         return exit_code(error.first)

@@ -13,23 +13,16 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.cli.arguments import (
-    DEFAULT_METASTORE,
-    METASTORE_NAMES,
-    METASTORE_VARIABLE,
-    option_name,
-)
+from airflow_hiveacid.cli import arguments
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.hooks.connection import ConnectionFields, parse_settings
+from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
-    import argparse
-
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
@@ -50,16 +43,14 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
 
     Without options, use the addresses in the environment variable; without it, use a metastore on
     this machine.
-
-    Raises:
-        ConfigurationError: options are invalid or mutually exclusive, or there is no such
-            connection.
     """
-    values = {name: getattr(options, name) for name in METASTORE_NAMES}
+    values = {name: getattr(options, name) for name in arguments.METASTORE_NAMES}
     values = {name: value for name, value in values.items() if value is not None}
     if options.conn_id is not None:
         if values:
-            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(values))}")
+            raise ConfigurationError(
+                f"--conn-id cannot be used with {arguments.option_name(min(values))}"
+            )
         return _of_connection(options.conn_id)
     fields = ConnectionFields(
         conn_id="command line",
@@ -71,12 +62,8 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
 
 
 def metastore_text(given: str | None) -> str:
-    """Return the metastore's servers, separated by commas.
-
-    Raises:
-        ConfigurationError: the list of servers is empty.
-    """
-    text = given or os.environ.get(METASTORE_VARIABLE) or DEFAULT_METASTORE
+    """Return the metastore's servers, separated by commas."""
+    text = given or os.environ.get(arguments.METASTORE_VARIABLE) or arguments.DEFAULT_METASTORE
     if not text.replace(",", " ").split():
         raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")
     return text

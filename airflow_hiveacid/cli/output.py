@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.words import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -22,20 +22,16 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import Final, NoReturn, TextIO
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, option_name
+from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, Argument, option_name
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
-from airflow_hiveacid.format.printable import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.cli.arguments import Argument
+from airflow_hiveacid.format.words import printable
 
 _UNEXPECTED: Final = 1
 _INTERRUPTED: Final = 130

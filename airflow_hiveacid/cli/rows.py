@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.cli.output import Record
+from airflow_hiveacid.cli.view import ShownRoot, TableView
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.table import TransactionalKind
@@ -24,12 +27,6 @@ from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.cli.output import Record
-    from airflow_hiveacid.cli.view import ShownRoot, TableView
 
 ROW_ID: Final = "row_id"
 """The field with a row's ID."""
@@ -45,15 +42,9 @@ _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
-    """Yield visible rows with row IDs (if requested), data and partition columns.
+    """Yield batches of visible rows, at most `limit` (0 means all), with their partition columns.
 
-    Args:
-        view: the roots and columns to read.
-        with_identity: whether each row begins with its row ID.
-        limit: the maximum number of rows; 0 means all.
-
-    Yields:
-        The rows of one batch.
+    With `with_identity`, each row begins with its row ID.
     """
     types: list[HiveType] = [parse_type(column.type) for column in view.columns]
     types += [_partition_type(column.type) for column in view.partition_columns]
@@ -142,5 +133,4 @@ def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> 
 
 
 def _partition_type(type_text: str) -> HiveType:
-    """Return bigint for an integer type, else string, as in Hive's partition names."""
     return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")

@@ -16,14 +16,12 @@ import hashlib
 import importlib.metadata
 import sys
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid import __version__, supported_versions
 from airflow_hiveacid.jobs.packager import APPS, applications_directory, zip_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NAME: Final = "hiveacid-spark"
 """The name of the distribution, also for `pip uninstall`."""
@@ -94,7 +92,6 @@ def wheel_name(version: str) -> str:
 
 
 def _files() -> dict[str, bytes]:
-    """Return the package's files by their names in the wheel."""
     package = f"{_FOLDER}/{_PACKAGE.name}"
     return {
         **_below(_PACKAGE, package),

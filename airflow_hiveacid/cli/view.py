@@ -13,19 +13,19 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    InvalidNameError,
-    NotTransactionalError,
-    PartitionNotFoundError,
-)
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
@@ -35,20 +35,18 @@ from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
     Storage,
+    TableInfo,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 PRESENT: Final = VersionSpec()
@@ -93,17 +91,9 @@ class TableView:
 
 @contextmanager
 def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[TableView]:
-    """Yield the roots, columns and visible writes for the options of a command.
+    """Yield the roots, columns and visible writes of the table or location in a command's options.
 
-    Args:
-        options: either `table`, `partition`, a version and the metastore's options; or `location`,
-            `write_ids`, `txns`, `schema` and `insert_only`.
-        holds_files: whether to open a transaction that prevents cleaning until the `with` block
-            ends.
-
-    Raises:
-        HiveAcidError: an option is invalid, the table does not exist, or the metastore does not
-            answer.
+    With `holds_files`, a transaction prevents cleaning until the `with` block ends.
     """
     if options.table is None:
         yield _by_hand(options)
@@ -111,7 +101,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
     with cli_metastore.connected(options) as client:
         table = client.get_source(options.table)
         if table.kind is TransactionalKind.NONE:
-            raise NotTransactionalError(table=table.ref)
+            raise errors.NotTransactionalError(table=table.ref)
         partition, version = options.partition, version_of(options)
         if holds_files or not version.is_now:
             with read_transaction(client, table, partition) as txn:
@@ -134,14 +124,10 @@ def absolute(location: str) -> str:
 
 
 def schema_columns(text: str) -> tuple[Column, ...]:
-    """Return the columns of a `struct<...>` type.
-
-    Raises:
-        InvalidNameError: the type is not a struct type.
-    """
+    """Return the columns of a `struct<...>` type."""
     parsed = parse_type(text)
     if not isinstance(parsed, StructType):
-        raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
+        raise errors.InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
     return tuple(Column(name=name, type=str(field)) for name, field in parsed.fields)
 
 
@@ -162,13 +148,10 @@ def _by_hand(options: argparse.Namespace) -> TableView:
 
 @contextmanager
 def read_transaction(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None = None
 ) -> Iterator[MetastoreTransaction]:
     """Hold a read transaction on a table or one of its partitions during the `with` block."""
-    from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
-    from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
-    from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - needs Thrift
 
     access = TableAccess(
         table=table,
@@ -181,15 +164,12 @@ def read_transaction(
 
 
 def _as_of(
-    client: MetastoreClient,
+    client: MetastorePort,
     table: TableInfo,
     view: TableView,
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
-    from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
-
     past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
     if table.is_partitioned:
         past.check_vanished(client.partition_names(table))
@@ -203,7 +183,7 @@ def _as_of(
 
 
 def view_of(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
 ) -> TableView:
     """Return the view of a table, or of a single partition, at a snapshot."""
     return TableView(
@@ -229,13 +209,13 @@ def view_of(
 
 
 def _partitions(
-    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
+    client: MetastorePort, table: TableInfo, wanted: PartitionName | None
 ) -> tuple[PartitionInfo, ...]:
     if wanted is None:
         return client.list_partitions(table)
     if not table.is_partitioned:
-        raise ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
+        raise errors.ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
     partitions = client.get_partitions(table, [wanted])
     if not partitions:
-        raise PartitionNotFoundError(table=table.ref, partition=wanted)
+        raise errors.PartitionNotFoundError(table=table.ref, partition=wanted)
     return partitions

@@ -1,7 +1,6 @@
 """The integer in the `bucket` column: codec version, bucket ID and statement ID in 32 bits.
 
-Input and output are only integers. The row ID contains the raw integer; `decode` only finds a row's
-bucket file. The encoding is that of Hive's class BucketCodec.
+The encoding is that of Hive's class BucketCodec. The row ID contains the raw integer.
 
 Example:
     >>> encode(BucketId(3), StatementId(2))
@@ -46,9 +45,8 @@ class BucketIdentity:
 def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> BucketProperty:
     """Encode a bucket ID and a statement ID as V1; a missing statement ID becomes 0.
 
-    Raises:
-        InvalidNameError: a number is outside 0..4095. Hive 4 lets a larger bucket ID overflow into
-            the statement bits, but no other reader supports the overflow.
+    Raises InvalidNameError if a number is outside 0..4095. Hive 4 lets a larger bucket ID overflow
+    into the statement bits, but no other reader supports the overflow.
     """
     statement = 0 if statement_id is None else statement_id
     if not 0 <= bucket_id <= MAX_BUCKET_ID:

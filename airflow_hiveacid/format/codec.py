@@ -1,8 +1,7 @@
 """The JSON form of frozen dataclasses, in job contracts and in files.
 
-Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, frozen sets,
-mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values,
-which a `Codec` reads back by the type hints. Must not depend on the types of jobs or notes.
+Fields may be str, int, float, bool, None, enums, tuples, frozen sets, mappings with keys that are
+text, nested dataclasses, and named tuples. A `Codec` reads the JSON values back by the type hints.
 
 Example:
     >>> from airflow_hiveacid.format.records.maintenance import Move
@@ -85,8 +84,6 @@ def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
-    """A field of a dataclass, and the function that reads its value."""
-
     attribute: str
     read: _Read
     is_required: bool

@@ -1,9 +1,7 @@
 """Lookup tables of Hive's rules: which locks wait for each other, and which commits conflict.
 
-Input is operations, lock types and metastore generations. Output is the lock type to request,
-whether two locks are compatible, and whether two commits conflict. The metastore applies these
-rules; this provider uses them to request locks, and to predict and check the outcome of two jobs
-(`format.policies`).
+The metastore applies these rules; this provider uses them to request locks, and to predict and
+check the outcome of two jobs (`format.policies`).
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)
@@ -16,10 +14,46 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Final, Self, cast
 
 from airflow_hiveacid.format.errors import MetastoreVersionError
-from airflow_hiveacid.format.server_enum import ServerEnum
+
+
+class ServerEnum(enum.Enum):
+    """Base class of the enumerations whose values a metastore sends.
+
+    A newer server may send a value without a member. It must not hide the rest of an answer, so it
+    becomes an object that shows the value and differs from every member.
+
+    Example:
+        >>> LockType.received("blue").value, LockType.received("blue").is_known
+        ('blue', False)
+    """
+
+    @classmethod
+    def received(cls, value: str) -> Self:
+        """Return the member with this value, or an object that only shows the value."""
+        try:
+            return cls(value)
+        except ValueError:
+            return cast("Self", _unknown(cls, value))
+
+    @property
+    def is_known(self) -> bool:
+        """False if only a newer server has this value."""
+        return type(self).__members__.get(self.name) is self
+
+    def __reduce_ex__(self, _: object) -> tuple[object, ...]:
+        # By default, unpickling calls the class, which refuses an unknown value.
+        return type(self).received, (self.value,)
+
+
+@lru_cache  # equal values are one object, as for members
+def _unknown(cls: type[ServerEnum], value: str) -> ServerEnum:
+    member = object.__new__(cls)
+    member._name_, member._value_ = value, value
+    return member
 
 
 class MetastoreGeneration(enum.Enum):

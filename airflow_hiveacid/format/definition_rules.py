@@ -1,8 +1,5 @@
 """Rules for definition changes: a change is allowed only if all engines still read the same rows.
 
-Input is types, parameter names and partition values. Output is the reason for a refusal, or the
-canonical form of a partition value. Must not parse SQL or call the metastore.
-
 Example:
     >>> print(why_no_change("int", "bigint"), why_no_change("decimal(10,2)", "decimal(12,2)"))
     None None

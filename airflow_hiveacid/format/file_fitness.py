@@ -1,7 +1,4 @@
-"""Check the files of tables without full ACID, using only the metastore's description.
-
-Input is a table, a partition and their storage. The checks never open a file;
-`storage.plain.fitness` adds the checks of single formats.
+"""Checks of the files of tables without full ACID, by the metastore's description alone.
 
 Example:
     >>> check_format("db.t", Storage(format=FileFormat.ORC), {})
@@ -28,10 +25,7 @@ _BY_POSITION: Final = "parquet.column.index.access"
 
 
 def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableError for unreadable files without full ACID.
-
-    The format is not supported, or Hive matches columns by position.
-    """
+    """Raise UnsupportedTableError for an unsupported format, or columns matched by position."""
     by_position = {**dict(storage.parameters), **parameters}.get(_BY_POSITION, "")
     if storage.format is FileFormat.PARQUET and by_position.lower() == "true":
         raise UnsupportedTableError(

@@ -1,16 +1,17 @@
-"""Distinct types for the kinds of IDs in the format.
+"""Distinct types for the kinds of IDs.
 
 A transaction ID and a write ID are both integers but have different meanings. With separate types,
-mypy reports a mix-up. Values are plain `int` at run time.
-
-Example:
-    >>> WriteId(7)
-    7
+mypy reports a mix-up. Values are plain `int` at run time, except an attempt ID.
 """
 
 from __future__ import annotations
 
-from typing import Final, NewType
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Final, NewType, Self
+
+from airflow_hiveacid.format.errors import InvalidNameError
 
 TxnId = NewType("TxnId", int)
 """Metastore-wide transaction ID; directory names contain it only after `_v`."""
@@ -39,3 +40,50 @@ LONG_MAX: Final = (1 << 63) - 1
 CONVERTED_WRITE_ID: Final = WriteId(10_000_000)
 """The version of a converted table before its first write. When Hive makes a flat table
 transactional, it skips the write IDs up to this one."""
+
+ATTEMPT_PATTERN: Final = r"(?P<try_number>\d{1,6})-(?P<nonce>[0-9a-f]{12})"
+"""The pattern of `str(AttemptId)`, for use in larger patterns."""
+
+_PATTERN: Final = re.compile(ATTEMPT_PATTERN)
+_NONCE: Final = re.compile(r"[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptId:
+    """One submission of a job: the task's try number and a unique nonce.
+
+    A task that runs again keeps its job key, but every submission is a new attempt. The job
+    description, the locks, the staging directories and the ledger show which attempt made them. A
+    task's try number never decreases, even if it is cleared. 0 means that there is no task.
+
+    Example:
+        >>> AttemptId.parse("2-00c0ffee0123")
+        AttemptId(try_number=2, nonce='00c0ffee0123')
+    """
+
+    try_number: int
+    nonce: str
+
+    def __post_init__(self) -> None:
+        if self.try_number < 0 or not _NONCE.fullmatch(self.nonce):
+            raise InvalidNameError(name=f"{self.try_number}-{self.nonce}", what="attempt ID")
+
+    @classmethod
+    def new(cls, try_number: int = 0) -> Self:
+        """Return the ID of a new attempt."""
+        return cls(try_number, uuid.uuid4().hex[:12])
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the string form of an attempt ID. Raises InvalidNameError."""
+        match = _PATTERN.fullmatch(text)
+        if match is None:
+            raise InvalidNameError(name=text, what="attempt ID (expected <try>-<12 hex digits>)")
+        return cls(int(match["try_number"]), match["nonce"])
+
+    def __str__(self) -> str:
+        return f"{self.try_number}-{self.nonce}"
+
+    def may_end(self, other: AttemptId) -> bool:
+        """Return whether a kill of this attempt may also end `other`."""
+        return other == self or other.try_number < self.try_number

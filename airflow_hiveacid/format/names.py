@@ -26,10 +26,7 @@ ACID_VERSION_FILE: Final = "_orc_acid_version"
 contains one byte, ASCII 2 (AcidUtils.OrcAcidVersion)."""
 
 METADATA_FILE: Final = "_metadata_acid"
-"""A JSON file that marks a compactor's base.
-
-The file's fields are `thisFileVersion` and `dataFormat`, as in Hive's class AcidMetaDataFile.
-"""
+"""The JSON file that marks a compactor's base, with the fields of Hive's AcidMetaDataFile."""
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Prefix of our staging directories; readers ignore directories with this prefix."""
@@ -45,11 +42,7 @@ COMPACTED_FORMAT: Final = "compacted"
 """The `dataFormat` in the metadata of a major compactor's base."""
 
 MINIMUM_BASE: Final = WriteId(-LONG_MAX - 1)
-"""Long.MIN_VALUE.
-
-Old Hive versions gave this write ID to a base if they compacted only original files. A base with
-this write ID is always valid.
-"""
+"""Long.MIN_VALUE: old Hive versions gave it to bases of original files only; always valid."""
 
 # Hadoop's file systems do not allow longer names, and `int` refuses very long numbers.
 _LONGEST_NAME: Final = 255

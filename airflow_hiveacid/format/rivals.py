@@ -1,7 +1,4 @@
-"""Use a partition's directory names to detect what other jobs changed in the partition.
-
-Input is directory names and the committed write IDs. Output is the writes of other jobs, and the
-first write that makes a job fail. Must not depend on how directories are listed or chosen.
+"""What other jobs changed in a partition, by the names of its directories.
 
 Example:
     >>> foreign_write_of("base_0000005")
@@ -13,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from airflow_hiveacid.format import policies
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.policies import (
-    ConflictOutcome,
-    ConflictPolicy,
-    Meeting,
-    WriteKind,
-    outcome,
-)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
@@ -30,7 +21,7 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 class ForeignWrite:
     """A directory of another job, with the highest write ID in its name."""
 
-    doing: WriteKind
+    doing: policies.WriteKind
     write_id: WriteId
     directory: str
 
@@ -46,12 +37,12 @@ def foreign_write_of(directory: str) -> ForeignWrite | None:
         return None
     if isinstance(name, BaseName):
         is_compacted = name.visibility_txn_id is not None
-        doing = WriteKind.MAJOR if is_compacted else WriteKind.OVERWRITE
+        doing = policies.WriteKind.MAJOR if is_compacted else policies.WriteKind.OVERWRITE
         return ForeignWrite(doing=doing, write_id=name.write_id, directory=directory)
     if name.visibility_txn_id is not None or name.low != name.high:
-        doing = WriteKind.MINOR
+        doing = policies.WriteKind.MINOR
     else:
-        doing = WriteKind.CHANGE if name.is_delete else WriteKind.INSERT
+        doing = policies.WriteKind.CHANGE if name.is_delete else policies.WriteKind.INSERT
     return ForeignWrite(doing=doing, write_id=name.high, directory=directory)
 
 
@@ -74,11 +65,11 @@ def committed_since(
     for foreign_write in map(foreign_write_of, directories):
         if foreign_write is None:
             continue
-        if foreign_write.doing in (WriteKind.MINOR, WriteKind.MAJOR):
+        if foreign_write.doing in (policies.WriteKind.MINOR, policies.WriteKind.MAJOR):
             write_ids = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
             if write_ids:
                 writes.append(
-                    replace(foreign_write, doing=WriteKind.INSERT, write_id=write_ids[-1])
+                    replace(foreign_write, doing=policies.WriteKind.INSERT, write_id=write_ids[-1])
                 )
         elif now.is_visible(foreign_write.write_id) and not began.is_visible(
             foreign_write.write_id
@@ -127,13 +118,13 @@ def come_since(
 
 def first_rival(
     foreign_writes: Iterable[ForeignWrite],
-    policy: ConflictPolicy,
+    policy: policies.ConflictPolicy,
     generation: MetastoreGeneration,
-    later: WriteKind,
+    later: policies.WriteKind,
 ) -> ForeignWrite | None:
     """Return the first write that makes a job of kind `later` fail if the job ends now, if any."""
     for foreign_write in sorted(foreign_writes, key=lambda d: (d.write_id, d.directory)):
-        meeting = Meeting(earlier=foreign_write.doing, later=later)
-        if outcome(policy, generation, meeting) is ConflictOutcome.FAILS:
+        meeting = policies.Meeting(earlier=foreign_write.doing, later=later)
+        if policies.outcome(policy, generation, meeting) is policies.ConflictOutcome.FAILS:
             return foreign_write
     return None

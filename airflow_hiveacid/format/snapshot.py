@@ -1,8 +1,5 @@
 """The snapshot of one reader: visible transactions, and visible write IDs of each table.
 
-The module parses and prints Hive's string form of snapshots, and shows whether IDs are visible.
-Must not depend on the source of the strings or on directories.
-
 Example:
     >>> ids = ValidWriteIdList.parse("db.t:27:9223372036854775807::24,25")
     >>> ids.is_visible(WriteId(24)), ids.range_visibility(WriteId(23), WriteId(25))
@@ -12,30 +9,26 @@ Example:
 from __future__ import annotations
 
 import enum
-from bisect import bisect_left
-from collections.abc import Mapping
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from airflow_hiveacid.format.errors import InvalidNameError
-from airflow_hiveacid.format.id_lists import (
-    count_within,
-    fields_of,
-    holds,
-    joined,
-    lowest,
-    minimum_of,
-    number_in,
-    numbers_in,
-    printed_minimum,
-    sorted_disjoint,
-)
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 
 _TXN_FIELDS: Final = 4
 _WRITE_ID_FIELDS: Final = 5
 _NO_TABLE: Final = "null"
+# The maximum number of IDs in the ranges of a string. A string with more IDs is not a valid
+# snapshot, and would exhaust the memory.
+_MOST_IDS: Final = 4_000_000
+_MOST_DIGITS: Final = len(str(LONG_MAX))
+_ONLY_NUMBERS: Final = re.compile(rf"[0-9]{{1,{_MOST_DIGITS}}}(?:,[0-9]{{1,{_MOST_DIGITS}}})*")
+
+_Id = TypeVar("_Id", bound=int)
 
 
 class RangeVisibility(enum.Enum):
@@ -62,10 +55,10 @@ class ValidTxnList:
     min_open: TxnId | None = None
 
     def __post_init__(self) -> None:
-        opened, aborted = sorted_disjoint(self.open, self.aborted, what="transaction list")
+        opened, aborted = _sorted_disjoint(self.open, self.aborted, what="transaction list")
         object.__setattr__(self, "open", opened)
         object.__setattr__(self, "aborted", aborted)
-        object.__setattr__(self, "min_open", lowest(self.min_open, opened))
+        object.__setattr__(self, "min_open", _lowest(self.min_open, opened))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -76,12 +69,12 @@ class ValidTxnList:
         """
         if not text.strip():
             return cls(high_watermark=TxnId(LONG_MAX))
-        fields = fields_of(text, at_least=2, at_most=_TXN_FIELDS, what="transaction list")
+        fields = _fields_of(text, at_least=2, at_most=_TXN_FIELDS, what="transaction list")
         return cls(
-            high_watermark=TxnId(number_in(fields[0], text)),
-            min_open=minimum_of(TxnId(number_in(fields[1], text))),
-            open=tuple(TxnId(i) for i in numbers_in(fields[2], text)),
-            aborted=tuple(TxnId(i) for i in numbers_in(fields[3], text)),
+            high_watermark=TxnId(_number_in(fields[0], text)),
+            min_open=_minimum_of(TxnId(_number_in(fields[1], text))),
+            open=tuple(TxnId(i) for i in _numbers_in(fields[2], text)),
+            aborted=tuple(TxnId(i) for i in _numbers_in(fields[3], text)),
         )
 
     def text(self) -> str:
@@ -91,15 +84,15 @@ class ValidTxnList:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
             '9:4:4:'
         """
-        minimum = printed_minimum(self.min_open)
-        return f"{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
+        minimum = _printed_minimum(self.min_open)
+        return f"{self.high_watermark}:{minimum}:{_joined(self.open, self.aborted)}"
 
     def is_visible(self, txn_id: TxnId) -> bool:
         """Return whether the transaction is committed according to this list."""
         return (
             txn_id <= self.high_watermark
-            and not holds(self.open, txn_id)
-            and not holds(self.aborted, txn_id)
+            and not _holds(self.open, txn_id)
+            and not _holds(self.aborted, txn_id)
         )
 
     def without(self, txn_id: TxnId) -> ValidTxnList:
@@ -112,7 +105,7 @@ class ValidTxnList:
 
     def is_aborted(self, txn_id: TxnId) -> bool:
         """Return whether the transaction is aborted in this list."""
-        return holds(self.aborted, txn_id)
+        return _holds(self.aborted, txn_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +123,10 @@ class ValidWriteIdList:
     min_open_write_id: WriteId | None = None
 
     def __post_init__(self) -> None:
-        opened, aborted = sorted_disjoint(self.open, self.aborted, what="write ID list")
+        opened, aborted = _sorted_disjoint(self.open, self.aborted, what="write ID list")
         object.__setattr__(self, "open", opened)
         object.__setattr__(self, "aborted", aborted)
-        object.__setattr__(self, "min_open_write_id", lowest(self.min_open_write_id, opened))
+        object.__setattr__(self, "min_open_write_id", _lowest(self.min_open_write_id, opened))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -144,13 +137,13 @@ class ValidWriteIdList:
         """
         if not text.strip():
             return cls(table=None, high_watermark=WriteId(LONG_MAX))
-        fields = fields_of(text, at_least=3, at_most=_WRITE_ID_FIELDS, what="write ID list")
+        fields = _fields_of(text, at_least=3, at_most=_WRITE_ID_FIELDS, what="write ID list")
         return cls(
             table=None if fields[0] == _NO_TABLE else TableRef.parse(fields[0]),
-            high_watermark=WriteId(number_in(fields[1], text)),
-            min_open_write_id=minimum_of(WriteId(number_in(fields[2], text))),
-            open=tuple(WriteId(i) for i in numbers_in(fields[3], text)),
-            aborted=tuple(WriteId(i) for i in numbers_in(fields[4], text)),
+            high_watermark=WriteId(_number_in(fields[1], text)),
+            min_open_write_id=_minimum_of(WriteId(_number_in(fields[2], text))),
+            open=tuple(WriteId(i) for i in _numbers_in(fields[3], text)),
+            aborted=tuple(WriteId(i) for i in _numbers_in(fields[4], text)),
         )
 
     def text(self) -> str:
@@ -161,20 +154,20 @@ class ValidWriteIdList:
             'db.t:5:9223372036854775807::'
         """
         name = _NO_TABLE if self.table is None else str(self.table)
-        minimum = printed_minimum(self.min_open_write_id)
-        return f"{name}:{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
+        minimum = _printed_minimum(self.min_open_write_id)
+        return f"{name}:{self.high_watermark}:{minimum}:{_joined(self.open, self.aborted)}"
 
     def is_visible(self, write_id: WriteId) -> bool:
         """Return whether rows with this current write ID are visible (isWriteIdValid)."""
         return (
             write_id <= self.high_watermark
-            and not holds(self.open, write_id)
-            and not holds(self.aborted, write_id)
+            and not _holds(self.open, write_id)
+            and not _holds(self.aborted, write_id)
         )
 
     def is_aborted(self, write_id: WriteId) -> bool:
         """Return whether this list contains the write as aborted (isWriteIdAborted)."""
-        return holds(self.aborted, write_id)
+        return _holds(self.aborted, write_id)
 
     def is_valid_base(self, write_id: WriteId) -> bool:
         """Return whether a compactor's base with this write ID is readable: no lower ID is open.
@@ -187,7 +180,7 @@ class ValidWriteIdList:
 
     def is_resolved(self, low: WriteId, high: WriteId) -> bool:
         """Return whether no write ID of low..high (inclusive) is open or above the watermark."""
-        return high <= self.high_watermark and count_within(self.open, low, high) == 0
+        return high <= self.high_watermark and _count_within(self.open, low, high) == 0
 
     def lowest_open(self, low: WriteId, high: WriteId) -> WriteId | None:
         """Return the lowest open write ID of low..high (inclusive), or None."""
@@ -197,27 +190,23 @@ class ValidWriteIdList:
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are visible.
 
-        Unlike Hive's isWriteIdRangeValid, the result is exact. For a range above the high
-        watermark, Hive returns ALL if it is below all open and aborted IDs. The choice of
-        directories depends only on whether the result is NONE, so it is not affected.
+        Unlike Hive's isWriteIdRangeValid, the result is exact: above the high watermark, Hive may
+        return ALL. The choice of directories depends only on NONE, so it is not affected.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
     def visible_within(self, low: WriteId, high: WriteId) -> int:
         """Return how many of the write IDs low..high (inclusive) are visible."""
         top = min(high, self.high_watermark)
-        hidden = count_within(self.open, low, top) + count_within(self.aborted, low, top)
+        hidden = _count_within(self.open, low, top) + _count_within(self.aborted, low, top)
         return max(0, top - low + 1) - hidden
 
     def aborted_within(self, low: WriteId, high: WriteId) -> int:
         """Return how many of the write IDs low..high (inclusive) are aborted."""
-        return count_within(self.aborted, low, high)
+        return _count_within(self.aborted, low, high)
 
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
-        """Return whether a write is visible in this list but not in the same table's `other`.
-
-        If the other list contains it as aborted, it is never committed.
-        """
+        """Return whether a write is visible in this list but not in the same table's `other`."""
         next_id = WriteId(other.high_watermark + 1)
         return self.visible_within(next_id, self.high_watermark) > 0 or any(
             self.is_visible(w) for w in other.open
@@ -230,14 +219,14 @@ class ValidWriteIdList:
         record of a committed write ID, its list ends at the lowest uncommitted one
         (docs/decisions/reading.md).
         """
-        exceptions = count_within(self.open, low, high) + count_within(self.aborted, low, high)
+        exceptions = _count_within(self.open, low, high) + _count_within(self.aborted, low, high)
         return exceptions < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are aborted, as in Hive."""
         if self.high_watermark < low:
             return RangeVisibility.NONE
-        return _range_answer(count_within(self.aborted, low, high), high - low + 1)
+        return _range_answer(_count_within(self.aborted, low, high), high - low + 1)
 
     def with_open(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which our write ID is open; in the server's list, it is committed."""
@@ -299,7 +288,7 @@ class CompactorWriteIdList(ValidWriteIdList):
         """
         if high > self.high_watermark:
             return RangeVisibility.NONE
-        has_aborted = count_within(self.aborted, low, high) > 0
+        has_aborted = _count_within(self.aborted, low, high) > 0
         return RangeVisibility.SOME if has_aborted else RangeVisibility.ALL
 
 
@@ -331,3 +320,80 @@ def _range_answer(count: int, size: int) -> RangeVisibility:
     if count == 0:
         return RangeVisibility.NONE
     return RangeVisibility.ALL if count == size else RangeVisibility.SOME
+
+
+def _sorted_disjoint(
+    opened: Iterable[int], aborted: Iterable[int], *, what: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return both lists sorted and without duplicates; an ID in both raises InvalidNameError."""
+    first, second = tuple(sorted(set(opened))), tuple(sorted(set(aborted)))
+    both = set(first).intersection(second)
+    if both:
+        raise InvalidNameError(name=str(sorted(both)), what=f"{what}: open and aborted at once")
+    return first, second
+
+
+def _lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
+    """Return the lower of the given ID and the lowest open ID; None if both are missing."""
+    candidates = [*opened[:1], *([] if given is None else [given])]
+    return min(candidates, default=None)
+
+
+def _holds(ids: tuple[int, ...], wanted: int) -> bool:
+    """Return whether a sorted list contains an ID."""
+    index = bisect_left(ids, wanted)
+    return index < len(ids) and ids[index] == wanted
+
+
+def _count_within(ids: tuple[int, ...], low: int, high: int) -> int:
+    """Return how many IDs of a sorted list are in low..high (inclusive)."""
+    return max(0, bisect_right(ids, high) - bisect_left(ids, low))
+
+
+def _fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
+    """Split a string at its colons, and pad it with empty fields, or raise InvalidNameError."""
+    fields = [field.strip() for field in text.strip().split(":")]
+    if not at_least <= len(fields) <= at_most:
+        raise InvalidNameError(name=text, what=f"{what} ({at_least} to {at_most} fields)")
+    return fields + [""] * (at_most - len(fields))
+
+
+def _number_in(field: str, text: str) -> int:
+    """Parse a field that contains one ID of at most 64 bits, or raise InvalidNameError."""
+    is_number = field.isascii() and field.isdigit() and len(field) <= _MOST_DIGITS
+    if not is_number or int(field) > LONG_MAX:
+        raise InvalidNameError(name=text, what=f"list of IDs ({field!r} is not a number)")
+    return int(field)
+
+
+def _numbers_in(field: str, text: str) -> list[int]:
+    """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`."""
+    # A fast path for fields without ranges: a metastore may list a million single aborted IDs.
+    if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):
+        numbers = list(map(int, field.split(",")))
+        _number_in(str(max(numbers)), text)
+        return numbers
+    ids: list[int] = []
+    for item in field.split(",") if field else ():
+        low, dash, high = item.partition("-")
+        first = _number_in(low.strip(), text)
+        last = _number_in(high.strip(), text) if dash else first
+        if not 0 <= last - first < _MOST_IDS - len(ids):
+            raise InvalidNameError(name=text, what=f"list of IDs (range {item!r})")
+        ids.extend(range(first, last + 1))
+    return ids
+
+
+def _minimum_of(value: _Id) -> _Id | None:
+    """Return a parsed minimum; return None for Long.MAX_VALUE, which means "no open ID"."""
+    return None if value == LONG_MAX else value
+
+
+def _printed_minimum(minimum: int | None) -> int:
+    """Return a minimum as Hive prints it; None is printed as Long.MAX_VALUE."""
+    return LONG_MAX if minimum is None else minimum
+
+
+def _joined(opened: tuple[int, ...], aborted: tuple[int, ...]) -> str:
+    """Return open and aborted IDs as a string that Hive 3.1 and Hive 4 can parse."""
+    return f"{','.join(map(str, opened))}:{','.join(map(str, aborted))}"

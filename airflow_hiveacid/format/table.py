@@ -1,6 +1,4 @@
-"""A table's name, columns, partitions and transactional kind, as plain values.
-
-The values are immutable and are sent to executors. Must not depend on Thrift, files or Spark.
+"""A table's name, columns, partitions and transactional kind, as plain values for executors, too.
 
 Example:
     >>> TableRef.parse("demo.Flights")
@@ -18,16 +16,10 @@ from typing import Final, Self
 from airflow_hiveacid.format.errors import InvalidNameError
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The value that represents NULL in a partition's directory name
-(hive.exec.default.partition.name).
-"""
+"""NULL in a partition's directory name (hive.exec.default.partition.name)."""
 
 READS_ORIGINALS: Final = "hiveacid.reads.originals"
-"""A parameter of insert-only tables.
-
-A table's owner sets this parameter to declare that files outside of base and delta directories
-contain rows.
-"""
+"""With this parameter, files of an insert-only table outside of bases and deltas have rows."""
 
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,6 @@ from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S,
 from airflow_hiveacid.provider_info import get_provider_info
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow.sdk import Connection
 
 log = logging.getLogger(__name__)
@@ -61,9 +60,8 @@ class ConnectionFields:
         """Copy the fields of Airflow's connection.
 
         Raises:
-            ConfigurationError: the connection is of another type, and a call to its host could send
-                the login's name to a server that is no metastore; or its extra is not a JSON
-                object.
+            ConfigurationError: the connection is of another type, so a call could send the login's
+                name to a server that is no metastore; or its extra is not a JSON object.
         """
         if connection.conn_type != CONN_TYPE:
             raise ConfigurationError(
@@ -113,11 +111,7 @@ def _warn_of_unused(conn_id: str, fields: tuple[str, ...]) -> None:
 
 
 def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
-    """Parse and check the fields of a connection.
-
-    Raises:
-        ConfigurationError: a field is invalid; the message names the field and the connection.
-    """
+    """Parse and check the fields of a connection."""
     extras = Extras(connection.conn_id, connection.extra)
     extras.check_known(EXTRAS)
     transport = extras.choice("transport", Transport.PLAIN)
@@ -178,8 +172,6 @@ def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) ->
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """A parser for the server addresses in the connection field `name`."""
-
     extras: Extras
     name: str
     transport: Transport

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from airflow.sdk import Connection
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)

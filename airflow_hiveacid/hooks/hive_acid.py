@@ -11,7 +11,8 @@ Example:
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -26,44 +27,34 @@ from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     HiveAcidError,
 )
-from airflow_hiveacid.format.printable import escape_our_log
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
     ConnectionFields,
     MetastoreSettings,
     parse_settings,
 )
-from airflow_hiveacid.jobs.logins import secret_source_of
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import Login, secret_source_of
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.metastore import compaction_queue
+from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
+from airflow_hiveacid.plan.thresholds import TableHealth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from hmsclient import HMSClient
 
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.versions import VersionSpec
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.compaction_queue import (
-        CompactionEntry,
-        CompactionResponse,
-        CompactionType,
-    )
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
-    from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
-    from airflow_hiveacid.plan.thresholds import TableHealth
     from airflow_hiveacid.versions.history import TableHistory
 
 DEFAULT_CONNECTION: Final = "hive_acid_default"
@@ -371,21 +362,24 @@ class HiveAcidHook(BaseHook):
     # ---- compaction ------------------------------------------------------------------------------
 
     def request_compaction(
-        self, table: str, compaction_type: CompactionType, partition: str | None = None
-    ) -> CompactionResponse:
+        self,
+        table: str,
+        compaction_type: compaction_queue.CompactionType,
+        partition: str | None = None,
+    ) -> compaction_queue.CompactionResponse:
         """Queue a compaction in the metastore, for Hive's compaction worker."""
         name = PartitionName.parse(partition) if partition else None
         with self.metastore() as metastore:
             return metastore.request_compaction(TableRef.parse(table), name, compaction_type)
 
-    def compactions(self, table: str | None = None) -> tuple[CompactionEntry, ...]:
+    def compactions(self, table: str | None = None) -> tuple[compaction_queue.CompactionEntry, ...]:
         """Return the metastore's compaction queue and history, for one table or for all tables."""
         with self.metastore() as metastore:
             return metastore.show_compactions(TableRef.parse(table) if table else None)
 
     def cancel_compactions(
         self, table: str, partition: str | None = None
-    ) -> tuple[CompactionEntry, ...]:
+    ) -> tuple[compaction_queue.CompactionEntry, ...]:
         """Cancel the waiting and running compactions of a table or partition; return their entries.
 
         A running compaction of this provider stops with its next heartbeat, and its task fails with
@@ -515,6 +509,6 @@ def _noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> AbstractContextManager[None]:
     """Record that dropped partitions have made versions of the table unreadable."""
-    from airflow_hiveacid.versions.drops import noted_drop  # noqa: PLC0415 - needs Arrow
+    from airflow_hiveacid.versions.losses import noted_drop  # noqa: PLC0415 - needs Arrow
 
     return noted_drop(client, ref, names)

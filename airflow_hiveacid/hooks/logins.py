@@ -10,25 +10,13 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import (
-    BearerLogin,
-    HeaderLogin,
-    KerberosLogin,
-    Login,
-    PasswordLogin,
-    Protection,
-    SecretSource,
-    TokenLogin,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.hooks.extras import Extras
+from airflow_hiveacid.hooks.extras import Extras
+from airflow_hiveacid.jobs import logins
 
 
 class Authentication(enum.Enum):
@@ -71,21 +59,19 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
 """Each field, with the kinds of login that use it; other kinds would ignore the field."""
 
 
-def parse_login(extras: Extras, user: str | None) -> Login | None:
-    """Parse and check the login; `user` is the value of Airflow's login field.
-
-    Raises:
-        ConfigurationError: a field is invalid, missing, or not allowed for this kind of login.
-    """
+def parse_login(extras: Extras, user: str | None) -> logins.Login | None:
+    """Parse and check the login; `user` is the value of Airflow's login field."""
     kind = extras.choice("authentication", Authentication.NONE)
     is_default = (extras.text("protection") or _DEFAULT) == _DEFAULT
-    protection = None if is_default else extras.choice("protection", Protection.AUTHENTICATION)
+    protection = (
+        None if is_default else extras.choice("protection", logins.Protection.AUTHENTICATION)
+    )
     in_clear = extras.truth("secret_in_clear", default=False)
     texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
     names = {name for name, text in texts.items() if text}
     # Airflow's form sets `protection` and `secret_in_clear` to their default values, so treat a
     # default value as missing.
-    names |= {"protection"} if protection not in (None, Protection.AUTHENTICATION) else set()
+    names |= {"protection"} if protection not in (None, logins.Protection.AUTHENTICATION) else set()
     names |= {"secret_in_clear"} if in_clear else set()
     for name in sorted(names):
         if kind not in _USERS[name]:
@@ -113,9 +99,9 @@ def _check_needs(
         raise extras.wrong("login", f"is empty, but authentication {kind.value} requires a user")
 
 
-def _secret(extras: Extras, text: str | None) -> SecretSource | None:
+def _secret(extras: Extras, text: str | None) -> logins.SecretSource | None:
     try:
-        return SecretSource.parse(text) if text else None
+        return logins.SecretSource.parse(text) if text else None
     except ConfigurationError as error:
         raise extras.wrong("secret_from", str(error)) from error
 
@@ -125,15 +111,15 @@ def _login(  # noqa: PLR0913 - one argument for each possible part of a login
     texts: Mapping[str, str | None],
     *,
     user: str,
-    secret: SecretSource | None,
-    protection: Protection | None,
+    secret: logins.SecretSource | None,
+    protection: logins.Protection | None,
     in_clear: bool,
-) -> Login | None:
+) -> logins.Login | None:
     match kind:
         case Authentication.NONE:
             return None
         case Authentication.KERBEROS:
-            return KerberosLogin(
+            return logins.KerberosLogin(
                 service=texts["kerberos_service"] or "",
                 client=texts["kerberos_client"],
                 keytab=texts["kerberos_keytab"],
@@ -141,12 +127,14 @@ def _login(  # noqa: PLR0913 - one argument for each possible part of a login
                 protection=protection,
             )
         case Authentication.TOKEN:
-            return TokenLogin(token=secret, protection=protection)
+            return logins.TokenLogin(token=secret, protection=protection)
         case Authentication.PASSWORD:
-            return PasswordLogin(user=user, password=secret or SecretSource(), in_clear=in_clear)
+            return logins.PasswordLogin(
+                user=user, password=secret or logins.SecretSource(), in_clear=in_clear
+            )
         case Authentication.BEARER:
-            return BearerLogin(bearer=secret or SecretSource(), in_clear=in_clear)
+            return logins.BearerLogin(bearer=secret or logins.SecretSource(), in_clear=in_clear)
         case Authentication.HEADER:
-            return HeaderLogin(user=user)
+            return logins.HeaderLogin(user=user)
         case _:
             assert_never(kind)

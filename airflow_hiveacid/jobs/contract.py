@@ -40,9 +40,8 @@ class Side(enum.Enum):
 def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     """Parse a JSON object from the opposite side; return it without its version.
 
-    Raises:
-        ContractVersionError: the text is not a JSON object, or has a different version. The error
-            names the older side.
+    Raises ContractVersionError if the text is not a JSON object, or has a different version. The
+    error names the older side.
     """
     try:
         data = json.loads(text)
@@ -66,11 +65,9 @@ def from_json(
 ) -> _T:
     """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
 
-    With `needs_all`, a field may not be missing even if it has a default.
-
-    Raises:
-        ContractVersionError: a field is missing, unknown or of the wrong type. A field is unknown
-            if the reader is older, and missing if the writer is older.
+    With `needs_all`, a field may not be missing even if it has a default. Raises
+    ContractVersionError if a field is missing, unknown or of the wrong type. A field is unknown if
+    the reader is older, and missing if the writer is older.
     """
     try:
         return _CODECS[needs_all].read(cls, data, path)

@@ -1,8 +1,4 @@
-"""The addresses and login of a metastore, as plain values for the operator and the application.
-
-An endpoint combines two independent choices: a transport and a login. An endpoint contains no
-secrets. An endpoint contains only the names of files and environment variables with secrets.
-"""
+"""The addresses and login of a metastore, as plain values without secrets."""
 
 from __future__ import annotations
 

@@ -48,9 +48,8 @@ class SecretSource:
     def parse(cls, text: str) -> Self:
         """Read `file:/path` or `env:NAME`.
 
-        Raises:
-            ConfigurationError: the text has neither of these forms. The message does not show the
-                text.
+        Raises ConfigurationError if the text has neither of these forms. The message does not show
+        the text.
         """
         kind, _, value = text.strip().partition(":")
         match kind:

@@ -1,8 +1,6 @@
 """DDL statements and queries that the metastore executes, without Spark.
 
-A statement is a plain value. The statement is not checked against existing tables before its
-execution. The modules in `sql/statements` parse SQL into these values, and `metastore/definitions`
-executes them.
+`sql/statements` parses SQL into these values, and `metastore/definitions` executes them.
 
 Example:
     >>> AddColumns(target="db.t", columns=(NewColumn(name="note", type="string"),)).kind

@@ -1,14 +1,12 @@
 """Pack the subpackages that run in Spark, and their libraries, into a zip for `--py-files`.
 
-Input is the files of the installed package (a wheel or a checkout) and of the installed
-`LIBRARIES`. Output is a zip. Equal sources give the same bytes with the same Python version. With
-the zip, a cluster needs only native packages: pyspark, pandas, pyarrow, protobuf. This module does
-not import the packed code. `operators.spark_app` passes the zip to `spark-submit`.
+With the zip, a cluster needs only native packages: pyspark, pandas, pyarrow, protobuf. Equal
+sources give the same bytes with the same Python version. `operators.spark_app` passes the zip to
+`spark-submit`.
 
-The zip contains byte code for each source file, because Python does not cache byte code of modules
-in a zip. Without the byte code, the import of hmsclient (1.8 MB) would take each driver 0.8 s
-instead of 0.06 s. The byte code contains the magic number of its Python version. A different Python
-version ignores the byte code and compiles the source.
+The zip contains byte code for each source file, because Python does not cache that of modules in a
+zip, and the import of hmsclient (1.8 MB) would take each driver 0.8 s instead of 0.06 s. A
+different Python version ignores the byte code and compiles the source.
 
 Example:
     >>> application_path("merge").name
@@ -33,11 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    LocationPermissionError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 
 ROOMS: Final = (
     "format",
@@ -79,7 +73,7 @@ def applications_directory() -> Path:
     for candidate in (_PACKAGE / f"_{APPS}", _PACKAGE.parent / APPS):
         if candidate.is_dir():
             return candidate
-    raise ConfigurationError(
+    raise errors.ConfigurationError(
         f"the Spark applications are missing beside {_PACKAGE.name}; {_INSTALL_AGAIN}"
     )
 
@@ -88,7 +82,7 @@ def application_path(kind: str) -> Path:
     """Return the script that `spark-submit` runs for a kind of job, such as `merge`."""
     path = applications_directory() / f"{kind}.py"
     if not path.is_file():
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"this installation has no Spark application for {kind!r}; {_INSTALL_AGAIN}"
         )
     return path
@@ -155,7 +149,7 @@ def _library_files(name: str) -> dict[str, bytes]:
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as exc:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the library {name} is not installed here, so it cannot be packed for Spark;"
             " install it in the same environment as airflow-provider-hiveacid"
         ) from exc
@@ -216,15 +210,14 @@ def zip_entry(name: str) -> zipfile.ZipInfo:
 def private_directory() -> Path:
     """Return this user's directory for files that jobs execute or load; create it if missing.
 
-    Raises:
-        ConfigurationError: the directory belongs to a different user, or others can write to it.
+    Raises ConfigurationError if it belongs to a different user, or others can write to it.
     """
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{path} is not a private directory of this user; remove it, or set TMPDIR to a"
             " private directory"
         )
@@ -235,9 +228,8 @@ def private_directory() -> Path:
 def scratch_errors(directory: str | None = None) -> Iterator[None]:
     """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
 
-    Raises:
-        LocationPermissionError: this process has no permission to write to `directory`.
-        StoreUnavailableError: writing failed for a different reason, such as a full disk.
+    Raises LocationPermissionError if this process has no permission to write to `directory`. Raises
+    StoreUnavailableError if writing failed for a different reason, such as a full disk.
     """
     try:
         yield
@@ -248,8 +240,10 @@ def scratch_errors(directory: str | None = None) -> Iterator[None]:
             " process go to TMPDIR: free space there, or set TMPDIR to another directory"
         )
         if error.errno in _DENIED:
-            raise LocationPermissionError(location=where, action="write", reason=reason) from error
-        raise StoreUnavailableError(location=where, action="write", reason=reason) from error
+            raise errors.LocationPermissionError(
+                location=where, action="write", reason=reason
+            ) from error
+        raise errors.StoreUnavailableError(location=where, action="write", reason=reason) from error
 
 
 def _temporary_directory() -> str:

@@ -14,13 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    InputError,
-    rebuild,
-)
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 
@@ -85,22 +80,22 @@ class JobError:
         begins with the name of the actual class.
         """
         text = without_secrets("\n".join([str(error), *getattr(error, "__notes__", ())]))
-        if isinstance(error, HiveAcidError):
+        if isinstance(error, errors.HiveAcidError):
             return cls(type=type(error).__name__, message=text)
         return cls(type="JobFailedError", message=f"{type(error).__name__}: {text}")
 
-    def rebuild(self) -> HiveAcidError:
+    def rebuild(self) -> errors.HiveAcidError:
         """Return an equivalent exception, for the operator to raise."""
-        return rebuild(self.type, self.message)
+        return errors.rebuild(self.type, self.message)
 
 
 def exit_code(error: BaseException) -> ExitCode:
     """Return the application's exit code for an error."""
-    if isinstance(error, CommitStateUnknownError):
+    if isinstance(error, errors.CommitStateUnknownError):
         return ExitCode.COMMIT_UNKNOWN
-    if isinstance(error, InputError):
+    if isinstance(error, errors.InputError):
         return ExitCode.BAD_INPUT
-    if isinstance(error, HiveAcidError):
+    if isinstance(error, errors.HiveAcidError):
         return ExitCode.RETRYABLE if error.retryable else ExitCode.REFUSED
     return ExitCode.UNEXPECTED
 

@@ -38,10 +38,7 @@ _MOST_TABLES_LENGTH: Final = 1000
 def short_form(
     whole: Mapping[str, JsonValue], *, most_bytes: int = MOST_BYTES
 ) -> dict[str, JsonValue]:
-    """Return a result with lists that are so short that the result fits.
-
-    Lists inside the entries of other lists are cut first.
-    """
+    """Return a result with lists so short that it fits; lists inside entries are cut first."""
     length, inner = 0, 0
     for longer in _LENGTHS:
         if _size(_cut(whole, longer, inner=0)) > most_bytes:

@@ -62,16 +62,22 @@ _NAMES: Final = {
     "TAB_COL_STATS": ("CAT_NAME", "DB_NAME", "TABLE_NAME"),
     "PART_COL_STATS": ("CAT_NAME", "DB_NAME", "TABLE_NAME", "PARTITION_NAME"),
 }
+
+
+def _without_names(schema: str) -> tuple[str, ...]:
+    return tuple(
+        f'ALTER TABLE {schema}"{table}" DROP COLUMN "{column}"'
+        for table, columns in _NAMES.items()
+        for column in columns
+    )
+
+
 _DERBY_4_1: Final = (
     'DROP INDEX "APP"."TAB_COL_STATS_IDX"',
     'DROP INDEX "APP"."PCS_STATS_IDX"',
     'CREATE INDEX "APP"."TAB_COL_STATS_IDX" ON "APP"."TAB_COL_STATS" ("TBL_ID", "COLUMN_NAME")',
     'CREATE INDEX "APP"."PCS_STATS_IDX" ON "APP"."PART_COL_STATS" ("PART_ID", "COLUMN_NAME")',
-    *(
-        f'ALTER TABLE "APP"."{table}" DROP COLUMN "{column}"'
-        for table, columns in _NAMES.items()
-        for column in columns
-    ),
+    *_without_names('"APP".'),
 )
 _POSTGRES_4_1: Final = (
     'DROP INDEX "TAB_COL_STATS_IDX"',
@@ -80,11 +86,7 @@ _POSTGRES_4_1: Final = (
     'DROP INDEX "PART_COL_STATS_N49"',
     'CREATE INDEX "TAB_COL_STATS_IDX" ON "TAB_COL_STATS" ("TBL_ID", "COLUMN_NAME")',
     'CREATE INDEX "PCS_STATS_IDX" ON "PART_COL_STATS" ("PART_ID", "COLUMN_NAME")',
-    *(
-        f'ALTER TABLE "{table}" DROP COLUMN "{column}"'
-        for table, columns in _NAMES.items()
-        for column in columns
-    ),
+    *_without_names(""),
     'ALTER TABLE "TBLS" DROP CONSTRAINT "UNIQUETABLE"',
     'ALTER TABLE "TBLS" ADD CONSTRAINT "UNIQUETABLE" UNIQUE ("DB_ID", "TBL_NAME")',
     'DROP INDEX "TBLS_N49"',

@@ -9,7 +9,6 @@ package's user `postgres`.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -17,25 +16,18 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
 from airflow_hiveacid.local.process import (
     Command,
-    ProcessRecord,
     Progress,
-    Server,
-    birth_of,
+    RecordedServer,
+    ServerConfig,
     free_port,
-    kill,
     log_progress,
-    spawn,
-    tail,
-    terminate,
 )
 from airflow_hiveacid.local.site import HOST, PostgresDatabase
 
@@ -57,57 +49,15 @@ _SETTINGS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPostgresConfig:
-    """The location, port and lifetime of a PostgreSQL server.
+class LocalPostgres(RecordedServer):
+    """One PostgreSQL server."""
 
-    Attributes:
-        data_dir: The server's files; created if missing.
-        port: The server's port; 0 chooses a free port.
-        start_timeout_s: The time limit in seconds for the server's first answer.
-        ends_with_parent: See `LocalMetastoreConfig`.
-    """
+    stop_signal = signal.SIGINT
+    """PostgreSQL's "fast" stop ends sessions, then the server."""
 
-    data_dir: Path
-    port: int = 0
-    start_timeout_s: float = 60.0
-    ends_with_parent: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the directory."""
-        if not self.data_dir.is_absolute():
-            raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
-
-
-class LocalPostgres(Server):
-    """One PostgreSQL server; mutable, because the object tracks its process."""
-
-    def __init__(self, config: LocalPostgresConfig, *, progress: Progress = log_progress) -> None:
-        self.config = config
-        self._progress = progress
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = config.port
+    def __init__(self, config: ServerConfig, *, progress: Progress = log_progress) -> None:
+        super().__init__(config, "PostgreSQL", config.data_dir / "postgres.log", progress)
         self._user = _PACKAGE_USER if os.geteuid() == 0 else None
-
-    @property
-    def port(self) -> int:
-        """The port of the server that was started or found; a restart keeps the port.
-
-        Raises:
-            LocalServerError: The server was never started, and the configuration has no port.
-        """
-        if self._port == 0:
-            raise LocalServerError(f"PostgreSQL in {self.config.data_dir} has not been started")
-        return self._port
-
-    @property
-    def log_file(self) -> Path:
-        """The server's output."""
-        return self.config.data_dir / "postgres.log"
-
-    def is_running(self) -> bool:
-        """Return True if the server runs, even if a different program has started it."""
-        return self._find() is not None
 
     def start(self) -> None:
         """Start the server, unless it already runs in this directory; wait until it answers.
@@ -116,7 +66,6 @@ class LocalPostgres(Server):
             MissingProgramError: PostgreSQL is not installed.
             ServerStartError: The server ended, or did not answer in time.
         """
-        self.config.data_dir.mkdir(parents=True, exist_ok=True)
         with self._alone():
             if self._find() is not None:
                 return
@@ -125,25 +74,6 @@ class LocalPostgres(Server):
             if not ((self._files / "ready").is_file() and self._password_file.is_file()):
                 self._create_cluster()
             self._serve_when_free()
-
-    def stop(self) -> None:
-        """Stop the server in this directory, if any, even if a different program has started it."""
-        if not self.config.data_dir.is_dir():
-            return
-        with self._alone():
-            record = self._find()
-            if record is not None:
-                self._progress(f"stopping PostgreSQL (process {record.pid})")
-                # SIGINT is PostgreSQL's "fast" stop: it ends sessions, then the server.
-                terminate(record, first=signal.SIGINT)
-            self._forget()
-
-    def kill(self) -> None:
-        """Kill the server with SIGKILL, to simulate a crash; `start` starts it again."""
-        record = self._find()
-        if record is not None:
-            kill(record)
-        self._forget()
 
     def database(self, name: str) -> PostgresDatabase:
         """Return the connection to a database of this server; the database may not exist yet.
@@ -204,28 +134,6 @@ class LocalPostgres(Server):
     def _password_file(self) -> Path:
         return self.config.data_dir / "password"
 
-    @property
-    def _record_file(self) -> Path:
-        return self.config.data_dir / "postgres.json"
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.config.data_dir / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _find(self) -> ProcessRecord | None:
-        record = ProcessRecord.read_alive(self._record_file)
-        if record is not None:
-            self._port = record.port
-        return record
-
-    def _forget(self) -> None:
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        self._record_file.unlink(missing_ok=True)
-
     def _password(self) -> str:
         return self._password_file.read_text().strip()
 
@@ -275,43 +183,19 @@ class LocalPostgres(Server):
         arguments = [_program("postgres"), "-D", str(self._files / "data"), "-p", str(port)]
         for setting in _SETTINGS:
             arguments += ["-c", setting]
-        self._process = spawn(
-            Command(
-                arguments=arguments,
-                environment=_environment(),
-                cwd=self._files,
-                log=self.log_file,
-                user=self._user,
-                ends_with_parent=self.config.ends_with_parent,
-            )
+        command = Command(
+            arguments=arguments,
+            environment=_environment(),
+            cwd=self._files,
+            log=self.log_file,
+            user=self._user,
+            ends_with_parent=self.config.ends_with_parent,
         )
-        record = ProcessRecord(
-            pid=self._process.pid,
-            birth=birth_of(self._process.pid) or "ended",
-            port=port,
-            label="PostgreSQL",
-            fingerprint="",
-        )
-        try:
-            record.write(self._record_file)
-            self._await_answer(record)
-        except BaseException:
-            kill(record)
-            self._forget()
-            raise
-        self._port = port
+        self._launch(command, port)
 
-    def _await_answer(self, record: ProcessRecord) -> None:
-        deadline = time.monotonic() + self.config.start_timeout_s
-        ready = [_program("pg_isready"), "-q", "-h", HOST, "-p", str(record.port)]
-        while subprocess.run(ready, check=False, env=_environment()).returncode != 0:
-            if self._process is not None and self._process.poll() is not None:
-                reason = f"ended with status {self._process.returncode}"
-                raise ServerStartError("PostgreSQL", reason, self.log_file, tail(self.log_file))
-            if time.monotonic() >= deadline:
-                reason = f"did not answer within {self.config.start_timeout_s:g} s"
-                raise ServerStartError("PostgreSQL", reason, self.log_file, tail(self.log_file))
-            time.sleep(_POLL_S)
+    def _answers(self, port: int) -> bool:
+        ready = [_program("pg_isready"), "-q", "-h", HOST, "-p", str(port)]
+        return subprocess.run(ready, check=False, env=_environment()).returncode == 0
 
     def _sql(self, statement: str) -> str:
         arguments = ["-h", HOST, "-p", str(self.port), "-U", _SUPERUSER, "-d", "postgres"]

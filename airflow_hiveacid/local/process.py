@@ -7,6 +7,7 @@ different shell stops only the process that `up` started.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -16,12 +17,14 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import ClassVar, Final, Self
+
+from airflow_hiveacid.local.errors import LocalServerError, ServerStartError
 
 Progress = Callable[[str], None]
 """A function that receives one line without a line break, about a step that may take minutes.
@@ -32,6 +35,7 @@ tests pass a list's `append`. The default function writes to the log.
 
 _LOG: Final = logging.getLogger(__name__)
 _POLL_S: Final = 0.05
+_ANSWER_POLL_S: Final = 0.1
 _STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
 _START_FIELD: Final = 19
 
@@ -169,7 +173,7 @@ class Command:
     Attributes:
         log: The file for standard output and standard error, which are appended.
         user: The user who runs the process; None for the current user.
-        ends_with_parent: See `LocalMetastoreConfig`.
+        ends_with_parent: See `ServerConfig`.
     """
 
     arguments: Sequence[str]
@@ -253,3 +257,130 @@ def is_port_free(host: str, port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """The location, port and lifetime of a server.
+
+    Attributes:
+        data_dir: The server's files; created if missing.
+        port: The server's port on 127.0.0.1; 0 chooses a free port.
+        start_timeout_s: The time limit in seconds for the server's first answer.
+        ends_with_parent: True if the server must stop when its parent process ends for any reason
+            (Linux only). Tests need this setting; by default, the server keeps running. The kernel
+            watches the thread that called `start`. So call `start` in a thread that runs as long as
+            the server.
+    """
+
+    data_dir: Path
+    port: int = 0
+    start_timeout_s: float = 60.0
+    ends_with_parent: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the directory."""
+        if not self.data_dir.is_absolute():
+            raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
+
+
+class RecordedServer(Server):
+    """One server in one data directory; mutable, because the object tracks its process."""
+
+    stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+
+    def __init__(self, config: ServerConfig, label: str, log: Path, progress: Progress) -> None:
+        self.config = config
+        self.label = label
+        self.log_file = log
+        self._record_file = config.data_dir / f"{log.stem}.json"
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = config.port
+
+    @property
+    def port(self) -> int:
+        """The port of the server that was started or found; a restart keeps the port.
+
+        Raises:
+            LocalServerError: The server was never started, and the configuration has no port.
+        """
+        if self._port == 0:
+            raise LocalServerError(f"{self.label} in {self.config.data_dir} has not been started")
+        return self._port
+
+    def is_running(self) -> bool:
+        """Return True if the server runs, even if a different program has started it."""
+        return self._find() is not None
+
+    def stop(self) -> None:
+        """Stop the server in this directory, if any, even if a different program has started it."""
+        if not self.config.data_dir.is_dir():
+            return
+        with self._alone():
+            record = self._find()
+            if record is not None:
+                self._progress(f"stopping {self.label} (process {record.pid})")
+                terminate(record, first=self.stop_signal)
+            self._forget()
+
+    def kill(self) -> None:
+        """Kill the server with SIGKILL, to simulate a crash; `start` starts it again."""
+        record = self._find()
+        if record is not None:
+            kill(record)
+        self._forget()
+
+    @abstractmethod
+    def _answers(self, port: int) -> bool: ...
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.config.data_dir.mkdir(parents=True, exist_ok=True)
+        with (self.config.data_dir / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _find(self) -> ProcessRecord | None:
+        record = ProcessRecord.read_alive(self._record_file)
+        if record is not None:
+            self._port = record.port
+        return record
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        self._record_file.unlink(missing_ok=True)
+
+    def _launch(self, command: Command, port: int, fingerprint: str = "") -> None:
+        self._process = spawn(command)
+        record = ProcessRecord(
+            pid=self._process.pid,
+            birth=birth_of(self._process.pid) or "ended",
+            port=port,
+            label=self.label,
+            fingerprint=fingerprint,
+        )
+        try:
+            record.write(self._record_file)
+            self._await_answer(record)
+        except BaseException:
+            kill(record)
+            self._forget()
+            raise
+        self._port = port
+
+    def _await_answer(self, record: ProcessRecord) -> None:
+        deadline = time.monotonic() + self.config.start_timeout_s
+        while not self._answers(record.port):
+            reason = ""
+            if self._process is not None and self._process.poll() is not None:
+                reason = f"ended with status {self._process.returncode}"
+            elif not record.is_alive():
+                reason = "ended"
+            elif time.monotonic() >= deadline:
+                reason = f"did not answer within {self.config.start_timeout_s:g} s"
+            if reason:
+                raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
+            time.sleep(_ANSWER_POLL_S)

@@ -13,7 +13,6 @@ fixtures of 4.0.1 yield a server of 4.2.0, and those of 3.1.3 a server of 3.1.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import pytest
@@ -35,14 +34,14 @@ _HOUSEKEEPING_S: Final = 30.0
 @pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
     """Yield a Hive 4.0.1 metastore on Derby for the session; transactions time out after 60 s."""
-    with _serving(HIVE_4, tmp_path_factory) as metastore:
+    with LocalMetastore(_config(HIVE_4, tmp_path_factory)) as metastore:
         yield metastore
 
 
 @pytest.fixture(scope="session")
 def hive_metastore_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
     """Yield a Hive 3.1.3 metastore on Derby for the session; transactions time out after 60 s."""
-    with _serving(HIVE_3, tmp_path_factory) as metastore:
+    with LocalMetastore(_config(HIVE_3, tmp_path_factory)) as metastore:
         yield metastore
 
 
@@ -52,14 +51,6 @@ def hive_metastore_on_postgres(
 ) -> Iterator[LocalMetastore]:
     """Yield a Hive 4.0.1 metastore on PostgreSQL, for concurrency tests; Derby serialises calls."""
     with metastore_on_postgres(_config(HIVE_4, tmp_path_factory)) as metastore:
-        yield metastore
-
-
-@contextmanager
-def _serving(
-    default: HiveRelease, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LocalMetastore]:
-    with LocalMetastore(_config(default, tmp_path_factory)) as metastore:
         yield metastore
 
 

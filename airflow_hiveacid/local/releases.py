@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 from xml.sax.saxutils import escape
@@ -113,117 +113,58 @@ def release_for_tests(default: HiveRelease) -> HiveRelease:
     return next((release for release in releases if release.version.startswith(major)), default)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Artifact:
-    group: str
-    name: str
-    version: str | None = None  # None: the parent's
-    exclusions: tuple[tuple[str, str], ...] = ()
-
-    def to_xml(self) -> str:
-        lines = [
-            "    <dependency>",
-            f"      <groupId>{escape(self.group)}</groupId>",
-            f"      <artifactId>{escape(self.name)}</artifactId>",
-            *([] if self.version is None else [f"      <version>{self.version}</version>"]),
-        ]
-        if self.exclusions:
-            lines.append("      <exclusions>")
-            lines += [
-                f"        <exclusion><groupId>{group}</groupId>"
-                f"<artifactId>{name}</artifactId></exclusion>"
-                for group, name in self.exclusions
-            ]
-            lines.append("      </exclusions>")
-        lines.append("    </dependency>")
-        return "\n".join(lines)
+def _dependency(coordinates: str, *exclusions: str) -> str:
+    """Return a dependency as XML; without a version, the parent pom's applies."""
+    group, name, *version = coordinates.split(":")
+    lines = [
+        "    <dependency>",
+        f"      <groupId>{escape(group)}</groupId>",
+        f"      <artifactId>{escape(name)}</artifactId>",
+        *(f"      <version>{number}</version>" for number in version),
+    ]
+    if exclusions:
+        lines.append("      <exclusions>")
+        for group, name in (exclusion.split(":") for exclusion in exclusions):
+            ids = f"<groupId>{group}</groupId><artifactId>{name}</artifactId>"
+            lines.append(f"        <exclusion>{ids}</exclusion>")
+        lines.append("      </exclusions>")
+    return "\n".join((*lines, "    </dependency>"))
 
 
-_NOTHING_BELOW: Final = (("*", "*"),)
-_OTHER_BACKENDS: Final = (
-    ("org.apache.hadoop", "*"),
-    ("org.slf4j", "slf4j-log4j12"),
-    ("log4j", "log4j"),
-)
+_EVERYTHING: Final = "*:*"
+_OTHER_BACKENDS: Final = ("org.apache.hadoop:*", "org.slf4j:slf4j-log4j12", "log4j:log4j")
 
 
-def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
-    hive, hadoop = "org.apache.hive", "org.apache.hadoop"
-    listeners = (
-        _Artifact(
-            group=f"{hive}.hcatalog", name=name, version=release.version, exclusions=_NOTHING_BELOW
-        )
-        for name in release.listeners
-    )
+def _dependencies(release: HiveRelease) -> Iterator[str]:
+    hive, version = "org.apache.hive", release.version
     hadoop_version = HADOOP_OF_4_1 if release.newer_schema else HADOOP_VERSION
-    return (
-        *(_in_engine(release) if release.newer_schema else _standalone(release)),
-        # This jar contains ORC's SerDe and input format. To validate full-ACID DDL, the server
-        # needs both the SerDe and the input format. The jar also contains the compaction threads.
-        _Artifact(group=hive, name="hive-exec", version=release.version, exclusions=_NOTHING_BELOW),
-        _Artifact(group=hadoop, name="hadoop-client-api", version=hadoop_version),
-        _Artifact(group=hadoop, name="hadoop-client-runtime", version=hadoop_version),
-        # Warehouse.mkdirs refers to an exception class in this jar.
-        _Artifact(
-            group=hadoop, name="hadoop-hdfs", version=hadoop_version, exclusions=_NOTHING_BELOW
-        ),
-        _Artifact(group="commons-cli", name="commons-cli", version="1.5.0"),
-        _Artifact(group="commons-io", name="commons-io", version="2.14.0"),
-        _Artifact(group="commons-collections", name="commons-collections", version="3.2.2"),
-        # Hive's function registry refers to this jar. Partition filters of queries use the
-        # registry.
-        _Artifact(
-            group="org.apache.commons",
-            name="commons-math3",
-            version="3.6.1",
-            exclusions=_NOTHING_BELOW,
-        ),
-        *listeners,
-        _Artifact(group="org.postgresql", name="postgresql", version=POSTGRESQL_DRIVER_VERSION),
-    )
-
-
-def _standalone(release: HiveRelease) -> tuple[_Artifact, ...]:
-    return (
-        _Artifact(
-            group="org.apache.hive",
-            name=release.artifact,
-            version=release.version,
-            # The shaded Hadoop client replaces Hadoop's jars. Only one logging backend is needed.
-            exclusions=_OTHER_BACKENDS,
-        ),
-    )
-
-
-def _in_engine(release: HiveRelease) -> tuple[_Artifact, ...]:
-    """Return the libraries of a server that Maven Central has only inside of hive-exec.
-
-    The parent pom of the release manages the versions that are not named here.
-    """
-    common = _Artifact(
-        group="org.apache.hive",
-        name="hive-standalone-metastore-common",
-        version=release.version,
-        exclusions=_OTHER_BACKENDS,
-    )
-    libraries = (line.split(":") for line in LIBRARIES)
-    return (
-        common,
-        *(
-            _Artifact(
-                group=group,
-                name=name,
-                version=version[0] if version else None,
-                exclusions=(*_OTHER_BACKENDS, ("ch.qos.logback", "*")),
-            )
-            for group, name, *version in libraries
-        ),
-    )
+    # The shaded Hadoop client replaces Hadoop's jars. Only one logging backend is needed.
+    if release.newer_schema:
+        yield _dependency(f"{hive}:hive-standalone-metastore-common:{version}", *_OTHER_BACKENDS)
+        for library in LIBRARIES:
+            yield _dependency(library, *_OTHER_BACKENDS, "ch.qos.logback:*")
+    else:
+        yield _dependency(f"{hive}:{release.artifact}:{version}", *_OTHER_BACKENDS)
+    # This jar contains ORC's SerDe and input format. To validate full-ACID DDL, the server needs
+    # both the SerDe and the input format. The jar also contains the compaction threads.
+    yield _dependency(f"{hive}:hive-exec:{version}", _EVERYTHING)
+    yield _dependency(f"org.apache.hadoop:hadoop-client-api:{hadoop_version}")
+    yield _dependency(f"org.apache.hadoop:hadoop-client-runtime:{hadoop_version}")
+    # Warehouse.mkdirs refers to an exception class in this jar.
+    yield _dependency(f"org.apache.hadoop:hadoop-hdfs:{hadoop_version}", _EVERYTHING)
+    yield _dependency("commons-cli:commons-cli:1.5.0")
+    yield _dependency("commons-io:commons-io:2.14.0")
+    yield _dependency("commons-collections:commons-collections:3.2.2")
+    # Hive's function registry refers to this jar. Partition filters of queries use the registry.
+    yield _dependency("org.apache.commons:commons-math3:3.6.1", _EVERYTHING)
+    for name in release.listeners:
+        yield _dependency(f"{hive}.hcatalog:{name}:{version}", _EVERYTHING)
+    yield _dependency(f"org.postgresql:postgresql:{POSTGRESQL_DRIVER_VERSION}")
 
 
 def pom(release: HiveRelease) -> str:
     """Return the pom of a Maven project whose class path is the server's jars."""
-    dependencies = "\n".join(artifact.to_xml() for artifact in _artifacts(release))
+    dependencies = "\n".join(_dependencies(release))
     parent = (
         ""
         if not release.newer_schema

@@ -23,6 +23,7 @@ from typing import Final, assert_never
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.local.access import PLAIN, Access
+from airflow_hiveacid.local.process import ServerConfig
 from airflow_hiveacid.local.releases import HIVE_4, HiveRelease
 
 HOST: Final = "127.0.0.1"
@@ -66,13 +67,11 @@ Database = DerbyDatabase | PostgresDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalMetastoreConfig:
+class LocalMetastoreConfig(ServerConfig):
     """The location and settings of a metastore.
 
     Attributes:
         version: A release in `releases.py`.
-        data_dir: The server's files; created if missing.
-        port: The Thrift port on 127.0.0.1; 0 chooses a free port.
         access: The transport, the login, and their settings.
         txn_timeout_s: The server aborts a transaction after this many seconds without a heartbeat.
         housekeeping_interval_s: The time between two searches for timed-out transactions, in
@@ -81,18 +80,11 @@ class LocalMetastoreConfig:
             the cleaner.
         cleaner_on: True if the server removes obsolete directories (4.x).
         heap_mb: The heap size of the server and of the schema tool, in MiB.
-        start_timeout_s: The time limit in seconds for the server's first answer.
-        ends_with_parent: True if the server must stop when its parent process ends for any reason
-            (Linux only). Tests need this setting; by default, the server keeps running. The kernel
-            watches the thread that called `start`. So call `start` in a thread that runs as long as
-            the server.
         extra_settings: Additional settings of metastore-site.xml. These settings override all other
             settings.
     """
 
     version: str = HIVE_4.version
-    data_dir: Path
-    port: int = 0
     database: Database = DerbyDatabase()
     access: Access = PLAIN
     txn_timeout_s: float = 300.0
@@ -102,14 +94,12 @@ class LocalMetastoreConfig:
     heap_mb: int = 512
     log_level: str = "WARN"
     start_timeout_s: float = 120.0
-    ends_with_parent: bool = False
     extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         """Check the values early, so that the server does not fail later."""
         HiveRelease.of(self.version)
-        if not self.data_dir.is_absolute():
-            raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
+        ServerConfig.__post_init__(self)
         if not 0 <= self.port <= _MAX_PORT:
             raise ValueError(f"port must lie between 0 and {_MAX_PORT}, not {self.port}")
         for name in ("txn_timeout_s", "housekeeping_interval_s", "start_timeout_s", "heap_mb"):

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.postgres import LocalPostgres, LocalPostgresConfig
-from airflow_hiveacid.local.process import Progress, log_progress
+from airflow_hiveacid.local.postgres import LocalPostgres
+from airflow_hiveacid.local.process import Progress, ServerConfig, log_progress
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 
 _DATABASE: Final = "metastore"
@@ -26,7 +26,7 @@ def postgres_below(
 ) -> LocalPostgres:
     """Return the PostgreSQL server inside the metastore's data directory."""
     return LocalPostgres(
-        LocalPostgresConfig(data_dir=_folder(config), ends_with_parent=config.ends_with_parent),
+        ServerConfig(data_dir=_folder(config), ends_with_parent=config.ends_with_parent),
         progress=progress,
     )
 

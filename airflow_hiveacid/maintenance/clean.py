@@ -14,12 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.format.errors import (
-    LocationPermissionError,
-    NotEnoughHistoryError,
-    OtherOwnerError,
-    TableChangedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
@@ -29,17 +24,14 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.cleaned_entries import (
-    committed_entries,
-    mark_cleaned,
-    ready_entries,
-)
-from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
+    committed_entries,
     is_directory_name,
     is_staging,
+    mark_cleaned,
+    ready_entries,
     remove_paths,
     staging_directories,
 )
@@ -200,10 +192,8 @@ class Cleaner:
     def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
         """Keep files that another table of the metastore may read.
 
-        A replaced directory needs no check: its rows are in the directory that has replaced it.
-
-        Raises:
-            OtherOwnerError: an aborted directory is in another table, which may have committed it.
+        A replaced directory needs no check: its rows are in the directory that has replaced it. An
+        aborted directory raises OtherOwnerError, because the other table may have committed it.
         """
         reasons = {}
         for removal in plan.remove:
@@ -219,7 +209,7 @@ class Cleaner:
                 partition=partition.name,
             )
             if why is not None and is_directory:
-                raise OtherOwnerError(
+                raise errors.OtherOwnerError(
                     table=self.table.ref,
                     location=uri,
                     why=why,
@@ -290,24 +280,19 @@ class Cleaner:
         if not ends:
             return self._without_tagged(partition, plan, seen, past), None
         name = f"{HORIZON}{ends}"
-        if name not in seen:
-            past.note_horizon(
-                Horizon(
-                    partition=partition.name,
-                    write_id=ends,
-                    high_watermark=TxnId(0),
-                    at_s=self._time_s(),
-                )
-            )
-            self.on_step("horizon")
-            txns = self.client.valid_txns()
-            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         horizon = Horizon(
             partition=partition.name,
             write_id=ends,
-            high_watermark=seen[name].high_watermark,
-            at_s=seen[name].at_s,
+            high_watermark=TxnId(0),
+            at_s=self._time_s(),
         )
+        if name not in seen:
+            past.note_horizon(horizon)
+            self.on_step("horizon")
+            txns = self.client.valid_txns()
+            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
+        first = seen[name]
+        horizon = dataclasses.replace(horizon, high_watermark=first.high_watermark, at_s=first.at_s)
         readers = self._readers(self.client.valid_txns())
         plan = self._without_tagged(partition, plan, seen, past)
         why_not = waits_for(seen[name], readers, self._time_s(), 0.0)
@@ -428,7 +413,7 @@ class Cleaner:
             if not self.spec.plan_only:
                 self._table_now()
                 give_up(location, [upload for upload, _ in dead_uploads])
-        except LocationPermissionError as error:
+        except errors.LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
@@ -448,7 +433,7 @@ class Cleaner:
             listing = list_table(partition.location)
             try:
                 return self._resolved(listing, self.overview.write_ids, self.overview.txns)
-            except NotEnoughHistoryError:
+            except errors.NotEnoughHistoryError:
                 pass  # the partition was compacted and cleaned after the overview
         return self._state(partition, self.client.valid_txns())
 
@@ -477,7 +462,7 @@ class Cleaner:
         """
         table = self.client.get_table(self.table.ref)
         if table.table_id != self.table.table_id:
-            raise TableChangedError(table=self.table.ref, what="table_id")
+            raise errors.TableChangedError(table=self.table.ref, what="table_id")
         return table
 
 

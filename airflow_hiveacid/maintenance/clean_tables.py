@@ -10,24 +10,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, turned_off
-from airflow_hiveacid.maintenance.many_tables import (
-    TableOrPartition,
-    TablesRun,
-    grouped,
-    matching_tables,
-)
-from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.maintenance.ownership import check_owner
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.cleaning import Removal, UnknownPath
@@ -50,13 +47,9 @@ class TableCleaning:
     `why_not` is the reason if cleaning is turned off for the table. Otherwise `why_not` is None.
     """
 
-    table: TableInfo
-    spec: CleanSpec
+    cleaner: Cleaner
     partitions: Sequence[PartitionInfo]
-    overview: Overview
     why_not: str | None
-    on_step: Callable[[str], None]
-    neighbours: Neighbours
 
     @classmethod
     def of(
@@ -67,11 +60,7 @@ class TableCleaning:
         on_step: Callable[[str], None],
         neighbours: Neighbours,
     ) -> TableCleaning:
-        """Prepare the cleaning of a table.
-
-        Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
-        """
+        """Prepare the cleaning of a table; it must not be created again meanwhile."""
         on_step("table")
         first = _cleanable(client, ref, spec)
         partitions = partitions_of(client, first, spec.partition)
@@ -87,46 +76,42 @@ class TableCleaning:
         why_not = turned_off(table)
         if why_not is None:
             check_owner(client, table, neighbours, plan_only=spec.plan_only)
-        return cls(
+        cleaner = Cleaner(
+            client=client,
             table=table,
             spec=spec,
-            partitions=partitions,
-            overview=overview,
-            why_not=why_not,
             on_step=on_step,
+            overview=overview,
             neighbours=neighbours,
         )
+        return cls(cleaner=cleaner, partitions=partitions, why_not=why_not)
+
+    @property
+    def table(self) -> TableInfo:
+        """The table."""
+        return self.cleaner.table
 
     def clean(self, client: MetastorePort, partition: PartitionInfo) -> CleaningOutcome:
-        """Clean one partition."""
-        self.on_step("partition")
-        return self._cleaner(client).clean(partition)
+        """Clean one partition, over the connection of its thread."""
+        self.cleaner.on_step("partition")
+        return replace(self.cleaner, client=client).clean(partition)
 
     def finish(
         self, client: MetastorePort, outcomes: Sequence[CleaningOutcome]
     ) -> list[CleaningOutcome]:
         """Clean the table's other places after its partitions; return one outcome for each."""
-        is_whole = self.spec.partition is None
-        if is_whole and not self.spec.plan_only:
-            forget_unreadable(self.table, outcomes, self.overview.notes)
-        cleaner = self._cleaner(client)
-        locations = _uploaded_to(self.table, self.spec, [p.location for p in self.partitions])
+        cleaner = replace(self.cleaner, client=client)
+        is_whole = cleaner.spec.partition is None
+        if is_whole and not cleaner.spec.plan_only:
+            notes = None if cleaner.overview is None else cleaner.overview.notes
+            forget_unreadable(self.table, outcomes, notes)
+        locations = _uploaded_to(self.table, cleaner.spec, [p.location for p in self.partitions])
         has_outside = is_whole and self.table.is_partitioned
         return [
             *([cleaner.clean_staging()] if has_outside else ()),
             *([cleaner.clean_unknown(self.partitions)] if has_outside else ()),
             *map(cleaner.clean_uploads, locations),
         ]
-
-    def _cleaner(self, client: MetastorePort) -> Cleaner:
-        return Cleaner(
-            client=client,
-            table=self.table,
-            spec=self.spec,
-            on_step=self.on_step,
-            overview=self.overview,
-            neighbours=self.neighbours,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +180,13 @@ def _path_of(unknown: UnknownPath, partition: str) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class TablesCleaning(TablesRun):
+class TablesCleaning(many_tables.TablesRun):
     """The cleaning of one job, with the totals of tables that had something to clean. Mutable.
 
     `outcomes` are those of the partitions and other places, if the job is of one table.
     """
 
+    spec: CleanSpec
     cleaned: list[CleanedTable] = field(default_factory=list)
     outcomes: list[CleaningOutcome] = field(default_factory=list)
 
@@ -231,6 +217,41 @@ class TablesCleaning(TablesRun):
         if self.is_of_table:
             self.outcomes += (*of_partitions, *of_others)
 
+    def result(self, job: JobSpec) -> JobResult:
+        """Return the result of the cleaning, or of its plan.
+
+        Of many tables, those with the largest removed and kept directories come first.
+        """
+        removed = sum(table.removed for table in self.cleaned)
+        details: dict[str, JsonValue]
+        if self.is_of_table:
+            details = {"cleanings": [to_json(outcome) for outcome in self.outcomes]}
+        else:
+            largest_first = sorted(
+                self.cleaned,
+                key=lambda table: (table.removed_bytes + table.kept_bytes, table.unknown_bytes),
+                reverse=True,
+            )
+            details = {
+                "cleanings": [to_json(table) for table in largest_first],
+                "cleaned_partitions": sum(table.partitions for table in self.cleaned),
+                "kept": sum(table.kept for table in self.cleaned),
+                "kept_bytes": sum(table.kept_bytes for table in self.cleaned),
+                "unknown": sum(table.unknown for table in self.cleaned),
+                "unknown_bytes": sum(table.unknown_bytes for table in self.cleaned),
+                **self.details(),
+            }
+        return JobResult(
+            kind=job.kind,
+            job_key=job.job_key,
+            status=self.status(is_done=bool(removed)),
+            table=self.spec.target,
+            partitions=tuple(o.partition for o in self.outcomes if o.partition and o.removed),
+            files=removed,
+            size_bytes=sum(table.removed_bytes for table in self.cleaned),
+            details=details,
+        )
+
 
 def clean_tables(
     client: MetastorePort, spec: CleanSpec, on_step: Callable[[str], None]
@@ -243,24 +264,21 @@ def clean_tables(
         TaskKilledError: Airflow has killed the task.
         PartitionsFailedError: a table or partition failed. The others are done.
     """
-    run = TablesCleaning(is_of_table=spec.is_of_table)
-    neighbours = Neighbours()
-    for group in grouped(matching_tables(client, spec.tables, check_cleanable, run)):
-        _clean(client, spec, group, run, on_step, neighbours)
-    run.check(spec, run.done)
+    run = TablesCleaning(spec=spec)
+    for group in many_tables.grouped(many_tables.matching_tables(client, check_cleanable, run)):
+        _clean(client, group, run, on_step)
+    run.check(run.done)
     return run
 
 
-def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
+def _clean(
     client: MetastorePort,
-    spec: CleanSpec,
     tables: Sequence[TableInfo],
     run: TablesCleaning,
     on_step: Callable[[str], None],
-    neighbours: Neighbours,
 ) -> None:
     def begun(own: MetastorePort, table: TableInfo) -> TableCleaning:
-        return TableCleaning.of(own, table.ref, spec, on_step, neighbours)
+        return TableCleaning.of(own, table.ref, run.spec, on_step, run.neighbours)
 
     cleanings: list[TableCleaning] = []
     for cleaning in run.each_table(client, tables, begun):
@@ -276,7 +294,7 @@ def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
         client,
         pieces,
         lambda own, piece: piece[0].clean(own, piece[1]),
-        where=lambda piece: TableOrPartition(table=piece[0].table, partition=piece[1]),
+        where=lambda piece: many_tables.TableOrPartition(table=piece[0].table, partition=piece[1]),
     ):
         of_partitions[cleaning.table.ref].append(outcome)
     # The rest of a table with a failed partition is left to a retry.
@@ -287,7 +305,7 @@ def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
             client,
             whole,
             lambda own, cleaning: cleaning.finish(own, of_partitions[cleaning.table.ref]),
-            where=lambda cleaning: TableOrPartition(table=cleaning.table),
+            where=lambda cleaning: many_tables.TableOrPartition(table=cleaning.table),
         )
     }
     for cleaning in cleanings:

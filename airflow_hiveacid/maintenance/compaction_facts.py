@@ -14,27 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    MetastoreVersionError,
-    NotEnoughHistoryError,
-)
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
-from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
-from airflow_hiveacid.metastore.compaction_queue import (
-    ClaimedCompaction,
-    CompactionEntry,
-    CompactionType,
-    in_queue,
-)
+from airflow_hiveacid.metastore import compaction_queue as queue
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
@@ -57,7 +47,7 @@ from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import opted_out_of
 
-Requests = Mapping[PartitionName | None, CompactionEntry]
+Requests = Mapping[PartitionName | None, queue.CompactionEntry]
 
 NOTHING: Final = "none"
 """The kind of an outcome without a compaction."""
@@ -134,7 +124,7 @@ class CompactionFacts:
     partition: PartitionInfo
     spec: CompactSpec
     known: Snapshot
-    request: CompactionEntry | None = None
+    request: queue.CompactionEntry | None = None
 
     @property
     def name(self) -> PartitionName:
@@ -173,11 +163,11 @@ class CompactionFacts:
             return NoCompaction(why="no request for it waits in the metastore's queue")
         plan = self._plan(client)
         if isinstance(plan, NoCompaction) and not (plan.is_hindered or self.spec.plan_only):
-            end_entry(client, ClaimedCompaction.of_entry(self.request), plan.why)
+            end_entry(client, queue.ClaimedCompaction.of_entry(self.request), plan.why)
         return plan
 
     def _plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
-        with suppress(NotEnoughHistoryError):  # `known` is too old
+        with suppress(errors.NotEnoughHistoryError):  # `known` is too old
             return self._planned(client, self.state(client, self.known))
         snapshot = snapshot_now(client, [self.table.ref])
         return self._planned(client, self.state(client, snapshot))
@@ -223,7 +213,7 @@ class CompactionFacts:
         if request is None:
             return self.decide(client, state, choice)
         plan: CompactionPlan | NoCompaction
-        if request.compaction_type is CompactionType.MAJOR:
+        if request.compaction_type is queue.CompactionType.MAJOR:
             plan = self.decide(client, state, CompactionChoice.MAJOR)
         elif choice is CompactionChoice.QUEUED:
             plan = self.decide(client, state, CompactionChoice.MINOR)
@@ -292,11 +282,10 @@ class CompactionFacts:
     def checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome, unless something prevents a minor or major compaction.
 
-        Raises:
-            CompactionNotDoneError: the user requested this compaction.
+        The user requested this compaction, so it is then an error (CompactionNotDoneError).
         """
         if outcome.is_hindered and self.spec.choice.insists and not self.spec.plan_only:
-            raise CompactionNotDoneError(
+            raise errors.CompactionNotDoneError(
                 table=self.table.ref,
                 partition=outcome.partition,
                 kind=self.spec.choice.value,
@@ -334,26 +323,26 @@ def read_facts(
             partition=partition,
             spec=spec,
             known=first_snapshot,
-            request=requests.get(in_queue(partition)),
+            request=requests.get(queue.in_queue(partition)),
         )
         for partition in find(requests)
     ]
 
 
 def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
-    """Check that the metastore lets our workers compact and, by choice 'queued', serve the queue.
+    """Raise MetastoreVersionError if the metastore does not let our workers compact.
 
-    Raises:
-        MetastoreVersionError: it is a 3.1 metastore, or it may ignore the pools of the queue.
+    By choice 'queued', it must also let them serve the queue, which a 3.1 metastore does not, and
+    one that may ignore the pools of the queue.
     """
     if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
-        raise MetastoreVersionError(
+        raise errors.MetastoreVersionError(
             "choice 'queued' needs a Hive 4 metastore: only Hive's own workers can serve the queue"
             " of Hive 3.1. Use choice 'auto', which compacts by the thresholds"
         )
     # A server without pools would hand our workers requests for other tables.
     if client.missing_calls:
-        raise MetastoreVersionError(
+        raise errors.MetastoreVersionError(
             f"the metastore does not know {', '.join(client.missing_calls)}, so only Hive's own"
             " workers can compact there (ALTER TABLE ... COMPACT; docs/reference/distributions.md)"
         )

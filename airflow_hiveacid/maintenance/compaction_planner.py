@@ -13,9 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
+from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.format.words import age_text, first_few, several
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import (
     NOTHING,
@@ -28,10 +32,8 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     why_turned_off,
 )
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
-from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
-from airflow_hiveacid.metastore.listed_tables import matches
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import matches, partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
 from airflow_hiveacid.plan.compaction import CompactionPlan
@@ -85,21 +87,27 @@ class TablesPlan(TablesRun):
     job has left partitions, or all, because its window has ended.
     """
 
+    spec: CompactSpec
     due: list[Due] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
     table: TableInfo | None = None
     window_ended: bool = False
 
+    def add(self, facts: CompactionFacts, outcome: CompactionOutcome) -> None:
+        """Add the outcome of a partition."""
+        self.outcomes.append((str(facts.table.ref), outcome))
+
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
-        self.outcomes += [(str(facts.table.ref), outcome) for facts, outcome in self.due]
+        for facts, outcome in self.due:
+            self.add(facts, outcome)
 
     def leave(self, left: Sequence[Due]) -> None:
         """Leave partitions for a later job, because the window has ended."""
         for facts, outcome in left:
             self.window_ended = True
             why = f"{outcome.why}; left for a later job, because the window has ended"
-            self.outcomes.append((str(facts.table.ref), replace(outcome, why=why)))
+            self.add(facts, replace(outcome, why=why))
         _warn_of_left([due for due in left if due[1].is_overdue], "the window has ended")
 
     @property
@@ -119,25 +127,61 @@ class TablesPlan(TablesRun):
             if outcome.done or self.is_of_table
         }
 
+    def result(self, job: JobSpec) -> JobResult:
+        """Return the result of the compaction, or of its plan."""
+        compacted = [outcome for _, outcome in self.outcomes if outcome.done]
+        details: dict[str, JsonValue]
+        if self.table is not None:
+            parameters, default = self.table.parameters, job.default_conflict_policy
+            policy = chosen_policy(job.conflict_policy, parameters, default, table=self.table.ref)
+            details = {
+                "compactions": [to_json(outcome) for outcome in self.of_table],
+                "conflict_policy": policy.value,
+            }
+        else:
+            details = {
+                "compactions": [
+                    {"table": table, **_record(outcome)} for table, outcome in self.outcomes
+                ],
+                "window_ended": self.window_ended,
+                **self.details(),
+            }
+        of_table = self.of_table if self.is_of_table else []
+        return JobResult(
+            kind=job.kind,
+            job_key=job.job_key,
+            status=self.status(is_done=bool(compacted)),
+            table=self.spec.target,
+            txn_id=compacted[0].txn_id if of_table and len(compacted) == 1 else None,
+            partitions=tuple(o.partition for o in of_table if o.done and o.partition),
+            files=sum(outcome.files for outcome in compacted),
+            size_bytes=sum(outcome.bytes_out for outcome in compacted),
+            details=details,
+        )
+
+
+def _record(outcome: CompactionOutcome) -> dict[str, JsonValue]:
+    record = to_json(outcome)
+    if not isinstance(record, dict):
+        raise TypeError("an outcome is an object")
+    return record
+
 
 def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
     """Plan the compaction of all transactional tables with matching names, or of one partition.
 
-    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers.
-
-    The partitions with the highest score come first, after those that are overdue
+    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers. The
+    partitions with the highest score come first, after those that are overdue
     (`CompactionOutcome.rank`). If the job serves the queue, the partitions with the oldest requests
     come first.
 
     Raises:
         InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
-        MetastoreVersionError: the job serves the queue, and it is a 3.1 metastore.
         FencedError: a newer copy of the job is running.
     """
-    run = TablesPlan(is_of_table=spec.is_of_table)
-    neighbours = Neighbours()
-    for group in grouped(_tables(client, spec, run)):
-        _plan(client, _facts(client, spec, group, run, neighbours), run)
+    run = TablesPlan(spec=spec)
+    for group in grouped(_tables(client, run)):
+        _plan(client, _facts(client, group, run), run)
     if spec.choice is CompactionChoice.QUEUED:
         run.due.sort(key=lambda due: due[0].entry_id)
     else:
@@ -150,18 +194,18 @@ def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
     return run
 
 
-def _tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> list[TableInfo]:
+def _tables(client: MetastorePort, run: TablesPlan) -> list[TableInfo]:
     """Return the tables that can be compacted, and those with automatic compaction turned off.
 
     If a job of many tables serves the queue, return only tables with entries to serve or to end.
     """
-    only = _queued_tables(client, spec, run) if _is_by_queue(spec) else None
+    only = _queued_tables(client, run) if _is_by_queue(run.spec) else None
     # If the only table needs no compaction, it does not matter whether its files can be written.
     check = check_insertable if run.is_of_table else _check_compactable
     tables = []
-    for table in matching_tables(client, spec.tables, check, run, only=only):
+    for table in matching_tables(client, check, run, only=only):
         try:
-            why_not = why_turned_off(table, spec)
+            why_not = why_turned_off(table, run.spec)
         except Exception as error:  # one table must not stop the others
             log.exception("%s cannot be planned", table.ref)
             run.fail(str(table.ref), typed(error))
@@ -185,8 +229,9 @@ def _is_by_queue(spec: CompactSpec) -> bool:
     return spec.choice is CompactionChoice.QUEUED and not spec.is_of_table
 
 
-def _queued_tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> set[TableRef]:
+def _queued_tables(client: MetastorePort, run: TablesPlan) -> set[TableRef]:
     """Return the tables with a waiting request or an unfinished entry of ours; skip rebalances."""
+    spec = run.spec
     check_can_serve(client, spec.choice)
     tables = set()
     for entry in client.show_compactions():
@@ -207,13 +252,10 @@ def _check_compactable(table: TableInfo) -> None:
 
 
 def _facts(
-    client: MetastorePort,
-    spec: CompactSpec,
-    tables: Sequence[TableInfo],
-    run: TablesPlan,
-    neighbours: Neighbours,
+    client: MetastorePort, tables: Sequence[TableInfo], run: TablesPlan
 ) -> list[CompactionFacts]:
     """Return the facts of the tables' partitions, except if automatic compaction is turned off."""
+    spec = run.spec
 
     def prepared(own: MetastorePort, table: TableInfo) -> list[CompactionFacts]:
         if str(table.ref) in run.skipped:
@@ -226,9 +268,9 @@ def _facts(
         open_location(table.location)
         if _is_by_queue(spec):
             find = partial(_requested, own, spec, table)
-            return read_facts(own, table, spec, find, neighbours)
+            return read_facts(own, table, spec, find, run.neighbours)
         partitions = partitions_of(own, table, spec.partition)
-        return read_facts(own, table, spec, lambda _: partitions, neighbours)
+        return read_facts(own, table, spec, lambda _: partitions, run.neighbours)
 
     by_table = run.each_table(client, tables, prepared)
     return [facts for of_table in by_table for facts in of_table]
@@ -258,7 +300,7 @@ def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: Tab
             run.due.append((facts, outcome))
         elif outcome.is_hindered or run.is_of_table:
             try:
-                run.outcomes.append((str(facts.table.ref), facts.checked(outcome)))
+                run.add(facts, facts.checked(outcome))
             except CompactionNotDoneError as error:
                 run.fail(facts.where.name, error)
 
@@ -282,7 +324,7 @@ def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
     left_bytes = max_bytes
     for facts, outcome in run.due:
         if chosen and outcome.bytes_in > left_bytes:
-            run.outcomes.append((str(facts.table.ref), _left(outcome, max_bytes)))
+            run.add(facts, _left(outcome, max_bytes))
             remainder.append((facts, outcome))
             continue
         chosen.append((facts, outcome))

@@ -1,21 +1,21 @@
-"""Survey of a table before its conversion: its partitions and files, and reasons to refuse.
+"""A table before its conversion: its files, reasons to refuse, and an interrupted conversion.
 
-The input is a metastore and a table's name; nothing is changed. Must not depend on Spark, since a
-plan does not need it.
+A survey reads a metastore and changes nothing. A recovery undoes an interrupted conversion, or
+finishes it if it was verified; its input is the conversion's note and the existing files. Its
+caller holds an exclusive lock, and passes a `guard` that raises an error if the lock is lost.
+Without the lock, another job may work on the same note. Must not depend on Spark, since a plan does
+not need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    UnsupportedFileError,
-    UnsupportedTableError,
-)
-from airflow_hiveacid.format.ids import LONG_MAX, StatementId, WriteId
-from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, StatementId, WriteId
+from airflow_hiveacid.format.names import DeltaName, looks_like_directory_name
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -30,23 +30,14 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.plan.conversion import (
-    KINDS,
-    ConversionOutcome,
-    moves_in,
-    moves_out,
-    outcome_of,
-    steps_of,
-    visible_files,
-    why_not_files,
-    why_not_state,
-    why_not_table,
-)
+from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.storage.plain.compact import require_compactable
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
-from airflow_hiveacid.storage.stores.listing import list_roots
-from airflow_hiveacid.storage.stores.locations import locate
+from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.listing import files_below, list_roots
+from airflow_hiveacid.storage.stores.locations import locate, open_location
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import row_type
 
@@ -63,10 +54,10 @@ class ConversionSurvey:
         """Return the table as it is now."""
         return self.client.get_table(self.ref)
 
-    def plan(self) -> ConversionOutcome:
+    def plan(self) -> conversion.ConversionOutcome:
         """Return the outcome that a conversion would have now."""
         table = self.table()
-        if table.kind is KINDS[self.to]:
+        if table.kind is conversion.KINDS[self.to]:
             return self.nothing(table)
         self.check(table)
         if self.to is not ConversionTarget.FLAT:
@@ -75,27 +66,27 @@ class ConversionSurvey:
             count = 0
         else:
             count = len(self.moves(table, self.write_ids(), None))
-        return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
+        return conversion.outcome_of(
+            table, self.to, steps=conversion.steps_of(table, self.to, count)
+        )
 
-    def nothing(self, table: TableInfo) -> ConversionOutcome:
+    def nothing(self, table: TableInfo) -> conversion.ConversionOutcome:
         """Return the outcome for a table that is already of the requested kind."""
-        return outcome_of(table, self.to, steps=("it is already of that kind",))
+        return conversion.outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """Check whether the table can be converted.
+        """Raise ConversionRefusedError if the table cannot be converted.
 
         The check uses the table's definition, the names of its files, and the footers of Parquet
         files.
-
-        Raises:
-            ConversionRefusedError: the table cannot be converted.
-            StorageError: the table's directories cannot be read.
         """
-        why = why_not_table(table, self.to)
+        why = conversion.why_not_table(table, self.to)
         if why is None:
             why = self._why_not_partitions(table)
         if why is None and self.to is not ConversionTarget.FLAT:
-            reasons = (why_not_files(listing, self.to) for listing in self.listings(table))
+            reasons = (
+                conversion.why_not_files(listing, self.to) for listing in self.listings(table)
+            )
             why = next((reason for reason in reasons if reason is not None), None)
         if why is None and self.to is not ConversionTarget.FLAT:
             why = self._why_not_compactable(table)
@@ -106,9 +97,9 @@ class ConversionSurvey:
         if why is not None:
             raise self.refused(why)
 
-    def refused(self, why: str) -> ConversionRefusedError:
+    def refused(self, why: str) -> errors.ConversionRefusedError:
         """Return the error that refuses a conversion, for the caller to raise."""
-        return ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
+        return errors.ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
 
     def _why_not_partitions(self, table: TableInfo) -> str | None:
         table_format = table.storage.format
@@ -125,7 +116,7 @@ class ConversionSurvey:
             check_text_writable(table, self.partitions(table))
             if table.storage.format is FileFormat.PARQUET:
                 each_in_threads(require_compactable, self._plain_files(table))
-        except (UnsupportedTableError, UnsupportedFileError) as error:
+        except (errors.UnsupportedTableError, errors.UnsupportedFileError) as error:
             return f"it could not be compacted afterwards: {error}"
         return None
 
@@ -140,7 +131,7 @@ class ConversionSurvey:
             )
             for listing in self.listings(table)
             for store, root in [locate(listing.location)]
-            for file in visible_files(listing)
+            for file in conversion.visible_files(listing)
             if file.size_bytes
         ]
 
@@ -174,7 +165,7 @@ class ConversionSurvey:
         return [
             (listing.location, file.path, file.size_bytes)
             for listing in self.listings(table)
-            for file in visible_files(listing)
+            for file in conversion.visible_files(listing)
         ]
 
     def paths(self, table: TableInfo) -> list[tuple[str, str]]:
@@ -190,24 +181,166 @@ class ConversionSurvey:
     ) -> list[Move]:
         """Return the files to move, and their new paths.
 
-        Only files of directories that are live with `write_ids` are moved out. `own` is the write
-        ID of the delta for the moved files; None to move files out of deltas.
-
-        Raises:
-            ConversionRefusedError: some directories are not live.
+        Only files of directories that are live with `write_ids` are moved out; other directories
+        refuse the conversion. `own` is the write ID of the delta for the moved files; None to move
+        files out of deltas.
         """
         listings = self.listings(table)
         if own is not None:
             delta = DeltaName(low=own, high=own, statement_id=StatementId(0))
-            return [move for listing in listings for move in moves_in(listing, delta)]
+            return [move for listing in listings for move in conversion.moves_in(listing, delta)]
         txns = self.client.valid_txns()
         states = [resolve(listing, write_ids, txns, table.kind) for listing in listings]
         for state in states:
-            if (why := why_not_state(state)) is not None:
+            if (why := conversion.why_not_state(state)) is not None:
                 raise self.refused(why)
-        return [move for state in states for move in moves_out(state)]
+        return [move for state in states for move in conversion.moves_out(state)]
 
 
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:
     """Return the list of valid write IDs of a table that never had a transactional write."""
     return ValidWriteIdList.parse(f"{ref}:0:{LONG_MAX}::")
+
+
+log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack:
+    """Recovery of one table's interrupted conversions."""
+
+    survey: ConversionSurvey
+    guard: Callable[[], None]
+
+    def recover(self) -> None:
+        """Finish or undo a conversion that was killed."""
+        table = self.survey.table()
+        note = ConversionNote.read(table.location)
+        if note is None:
+            return
+        if note.table_id != table.table_id:
+            ConversionNote.remove(table.location)
+            return
+        self._require_own(table, note)
+        if note.is_verified:
+            log.warning("finishing a conversion of %s to %s", table.ref, note.to)
+            self.tidy(note)
+        else:
+            log.warning("undoing a conversion of %s to %s", table.ref, note.to)
+            self.undo(note)
+
+    def undo_own(self, location: str, attempt: AttemptId) -> None:
+        """Undo this attempt's conversion, unless it is already undone or verified.
+
+        If the lock is lost, or the undo fails, the next conversion repeats the undo.
+        """
+        note = ConversionNote.read(location)
+        if note is not None and note.attempt == str(attempt) and not note.is_verified:
+            self.undo(note)
+
+    def undo(self, note: ConversionNote) -> None:
+        """Restore the table to its state before the conversion; a failed undo can be repeated."""
+        table = self.survey.table()
+        self._require_untouched(table, note)
+        self.guard()
+        if any(table.parameters.get(name) != value for name, value in note.undo.items()):
+            self.survey.client.set_table_parameters(table.ref, note.undo)
+        note.move_back(self.guard)
+        # A stalled process that seemed to have ended may have moved one more file.
+        if remainder := note.not_back():
+            raise errors.StorageError(
+                f"{remainder[0]} was moved again while it was moved back; try again"
+            )
+        for uri in sorted(_made_by(note)):
+            _remove_empty(uri)
+        ConversionNote.remove(table.location)
+
+    def tidy(self, note: ConversionNote) -> None:
+        """Remove the emptied directories and the note of a conversion; errors are only logged."""
+        ref = self.survey.ref
+        try:
+            for move in note.emptied:
+                delete_directory(*open_location(f"{move.location.rstrip('/')}/{move.target}"))
+            self.guard()
+            ConversionNote.remove(self.survey.table().location)
+        except errors.HiveAcidError as error:
+            log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
+
+    def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
+        """Check that a conversion of this table can have written the note."""
+        locations = {table.location, *(p.location for p in self.survey.partitions(table))}
+        why = conversion.why_not_noted(
+            note.moves, note.emptied, note.undo, note.write_id, locations=locations
+        )
+        if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
+            why = f"the metastore has not allocated its write ID {note.write_id}"
+        if why is not None:
+            raise self.survey.refused(
+                f"no conversion of it can have written {ConversionNote.uri(table.location)}: {why}."
+                " Nothing was changed. If the table or a partition was moved after an interrupted"
+                " conversion, give it its earlier location, and convert again. Remove the note only"
+                " if another program wrote it, because it may be the only list of moved files"
+            )
+
+    def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
+        """Check that an undo neither hides new rows nor brings back old rows."""
+        why_not = _why_not_in if note.write_id is not None else _why_not_out
+        for listing in self.survey.listings(table):
+            reason = why_not(table, note, listing)
+            if reason is not None:
+                note_uri = ConversionNote.uri(table.location)
+                raise self.survey.refused(
+                    f"{reason} after an earlier conversion was interrupted, so that conversion can"
+                    f" be neither finished nor undone; {note_uri} lists the files that it moved."
+                    " Move these files to their correct places, then remove that note"
+                )
+
+
+def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
+    """Return why files cannot be moved back out of a delta; None if they can.
+
+    An undo would hide directories that were added after the move. Writers can add such directories
+    only if the table is already insert-only.
+    """
+    if table.kind is not TransactionalKind.INSERT_ONLY:
+        return None
+    own = {move.target.partition("/")[0] for move in note.moves}
+    directories = _directories(listing) - own
+    return f"{listing.location}/{min(directories)} was written" if directories else None
+
+
+def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
+    """Return why files cannot be moved back into deltas; None if they can.
+
+    After such a move, new flat files would be invisible, and a new base would hide the moved files.
+    """
+    moves = [move for move in note.moves if move.location == listing.location]
+    if table.kind is TransactionalKind.NONE:
+        differing = {file.path for file in conversion.visible_files(listing)} ^ {
+            m.target for m in moves
+        }
+        return f"{listing.location}/{min(differing)} was written or removed" if differing else None
+    own = {move.source.partition("/")[0] for move in moves}
+    bases = {name for name in _directories(listing) - own if name.startswith("base_")}
+    return f"{listing.location}/{min(bases)} was written" if bases else None
+
+
+def _directories(listing: Listing) -> set[str]:
+    return set(
+        filter(looks_like_directory_name, (d.partition("/")[0] for d in listing.directories))
+    )
+
+
+def _made_by(note: ConversionNote) -> set[str]:
+    return {
+        f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
+        for move in note.moves
+        if "/" in move.target
+    }
+
+
+def _remove_empty(uri: str) -> None:
+    location, _, name = uri.rpartition("/")
+    if files := files_below(location, name):
+        raise errors.StorageError(f"{location}/{files[0].path} still exists; try again")
+    delete_directory(*open_location(uri))

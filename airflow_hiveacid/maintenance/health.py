@@ -14,16 +14,12 @@ from functools import partial as bind
 from itertools import islice
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    LocationNotFoundError,
-    NotEnoughHistoryError,
-    NotTransactionalError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, TableHealth
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
@@ -70,7 +66,7 @@ def measure(
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return _measure_once(client, ref, partition, counts_rows, small_file_bytes)
-        except NotEnoughHistoryError:
+        except errors.NotEnoughHistoryError:
             # This function opens no transaction, so a cleaner may remove files that are visible in
             # the snapshot. If files are missing, take a newer snapshot, which shows the files that
             # replaced the missing files.
@@ -88,7 +84,7 @@ def _measure_once(
 ) -> MeasuredTable:
     table = client.get_table(ref)
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=ref)
+        raise errors.NotTransactionalError(table=ref)
     roots = partitions_of(client, table, partition or None)
     snapshot = snapshot_now(client, [ref])
     of_root = bind(_health, table, snapshot.for_compactor(), small_file_bytes, time.time())
@@ -107,7 +103,7 @@ def _health(
     """Return a root's health and the files of its delete deltas; None if it has no directory."""
     try:
         listing = list_table(root.location)
-    except LocationNotFoundError:
+    except errors.LocationNotFoundError:
         return None
     state = resolve(listing, snapshot.write_ids(table.ref), snapshot.txns, table.kind)
     health = TableHealth.of(
@@ -143,5 +139,5 @@ def _check_dropped(
     }
     for root in missing:
         if root.location in present:
-            raise LocationNotFoundError(location=root.location)
+            raise errors.LocationNotFoundError(location=root.location)
         _log.debug("%s %s was dropped while it was listed", ref, root.name)

@@ -122,9 +122,9 @@ def with_past(
 def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the notes of our compactions that no longer wait for cleaning.
 
-    Hive's cleaner may have marked these compactions as cleaned. A compactor writes its note while
-    its queue entry is in progress, and the notes are listed before the queue. So if an entry is no
-    longer in progress, its compaction has ended.
+    Hive's cleaner may have marked them as cleaned. A compactor writes its note while its queue
+    entry is in progress, and the notes are listed before the queue. So if an entry is no longer in
+    progress, its compaction has ended.
     """
     if notes.files is None:
         return

@@ -2,36 +2,155 @@
 
 Two tables may have one directory: two definitions in one metastore, or the same table in a
 metastore that was restored from a dump of another one. Each then regards the other's files as
-obsolete or aborted. So a note in the directory names its owner (`table_notes`), and the metastore
-must know the writes whose IDs are in the names of the table's directories.
+obsolete or aborted, because the write IDs of one table mean nothing for the other. So a note in the
+directory names its owner (`table_notes`), and the metastore must know the writes whose IDs are in
+the names of the table's directories. `Neighbours` are the other tables of the metastore that have
+the directory, a part of it, or all around it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    LocationPermissionError,
-    OtherOwnerError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import Identity, identities, open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
-from airflow_hiveacid.storage.stores.places import identities
+
+_Place = tuple["Identity", ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Neighbours:
+    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once.
+
+    Jobs of many tables share one, so that they list the metastore's tables at most once.
+    """
+
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _tables: tuple[tuple[TableInfo, _Place], ...] | None = field(default=None, repr=False)
+    _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
+        default_factory=dict, repr=False
+    )
+    _unread: list[str] = field(default_factory=list, repr=False)
+
+    def why_shared(
+        self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
+    ) -> str | None:
+        """Return why a table does not have its directories alone, or None if it has.
+
+        `locations` are those of its partitions. A flat table around the table's directory does not
+        count: the table's files are its own.
+        """
+        mine = [identities(location) for location in _outermost(table, locations)]
+        for neighbour, place in self._others(client, table):
+            if any(place[0] == own[0] for own in mine):
+                return f"{neighbour.ref} has the same location, {neighbour.location}"
+            if any(own[0] in place for own in mine):
+                return f"{neighbour.ref} lies in it, at {neighbour.location}"
+            if not any(place[0] in own for own in mine):
+                continue
+            if not neighbour.is_partitioned and neighbour.kind is not TransactionalKind.NONE:
+                return f"it lies in the directory of {neighbour.ref}, {neighbour.location}"
+            for name, part in self._parts(client, neighbour) if neighbour.is_partitioned else ():
+                if any(_overlap(part, own) for own in mine):
+                    return f"partition {name} of {neighbour.ref} has the same directory"
+        return None
+
+    def why_read(
+        self,
+        client: MetastorePort,
+        table: TableInfo,
+        path: str,
+        *,
+        is_flat: bool,
+        partition: PartitionName | None = None,
+    ) -> str | None:
+        """Return which other table or partition may contain a path, or None if none does.
+
+        With `is_flat`, tables without transactions and the table's own partitions count, too: they
+        do not read deltas of write IDs that they do not know. `partition`, the table's own
+        partition to which the path belongs, does not count.
+        """
+        path_place = identities(path)
+        tables = [(table, identities(table.location))] if is_flat and table.is_partitioned else []
+        for neighbour, place in (*tables, *self._others(client, table)):
+            if not is_flat and neighbour.kind is TransactionalKind.NONE:
+                continue
+            if not neighbour.is_partitioned:
+                if _overlap(place, path_place):
+                    return f"table {neighbour.ref} has it at {neighbour.location}"
+                continue
+            own = str(partition) if neighbour.ref == table.ref else None
+            for name, part in self._parts(client, neighbour):
+                if name != own and _overlap(part, path_place):
+                    return f"partition {name} of {neighbour.ref} has it"
+        return None
+
+    def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
+        """Return which database or table may also contain a path, because its place is unknown."""
+        self._others(client, table)
+        return f"the metastore does not tell where {self._unread[0]} lies" if self._unread else None
+
+    def _others(
+        self, client: MetastorePort, table: TableInfo
+    ) -> Iterator[tuple[TableInfo, _Place]]:
+        with self._lock:
+            if self._tables is None:
+                self._tables = tuple(_all_tables(client, self._unread))
+        return (entry for entry in self._tables if entry[0].ref != table.ref)
+
+    def _parts(self, client: MetastorePort, other: TableInfo) -> Sequence[tuple[str, _Place]]:
+        with self._lock:
+            if other.ref not in self._partitions:
+                try:
+                    partitions = client.list_partitions(other)
+                except errors.TableNotFoundError:  # it was dropped meanwhile
+                    partitions = ()
+                self._partitions[other.ref] = tuple(
+                    (str(info.name), identities(info.location)) for info in partitions
+                )
+            return self._partitions[other.ref]
+
+
+def _overlap(one: _Place, other: _Place) -> bool:
+    return one[0] in other or other[0] in one
+
+
+def _outermost(table: TableInfo, locations: Iterable[str]) -> set[str]:
+    within = f"{table.location.rstrip('/')}/"
+    return {table.location, *(place for place in locations if not place.startswith(within))}
+
+
+def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[TableInfo, _Place]]:
+    """Yield all tables with their places; add the databases and tables without one to `unread`."""
+    for db in client.list_databases():
+        try:
+            tables = list(listed_tables(client, db))
+        except errors.MetastoreCallError as error:  # the user may lack access to the database
+            log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
+            unread.append(f"database {db}")
+            continue
+        for name, table in tables:
+            if isinstance(table, errors.HiveAcidError):
+                log.warning("cannot tell where table=%s lies: %s", name, table)
+                unread.append(f"table {name}")
+            elif table.location:
+                yield table, identities(table.location)
+
 
 log = logging.getLogger("hiveacid")
 
@@ -46,8 +165,7 @@ def check_owner(
 ) -> None:
     """Check that a table owns its directory; note this, unless the job only plans.
 
-    Raises:
-        OtherOwnerError: another table, or the table of another metastore, has the directory.
+    If another table, or the table of another metastore, has the directory, raise OtherOwnerError.
     """
     mine, noted = _owner(client, table), noted_owner(table.location)
     if noted is not None:
@@ -55,7 +173,7 @@ def check_owner(
         if noted == mine:
             return
         if noted.table != table.ref and _is_there(client, noted, table.location):
-            raise OtherOwnerError(
+            raise errors.OtherOwnerError(
                 table=table.ref,
                 location=table.location,
                 why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
@@ -63,12 +181,12 @@ def check_owner(
     locations = [partition.location for partition in client.list_partitions(table)]
     why = neighbours.why_shared(client, table, locations)
     if why is not None:
-        raise OtherOwnerError(table=table.ref, location=table.location, why=why)
+        raise errors.OtherOwnerError(table=table.ref, location=table.location, why=why)
     # A note must not create the directory of a table that was dropped meanwhile.
     if not plan_only and exists(*open_location(table.location)):
         try:
             note_owner(table.location, mine)
-        except LocationPermissionError as error:  # the next job looks for other tables again
+        except errors.LocationPermissionError as error:  # the next job looks for other tables again
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
 
 
@@ -87,7 +205,7 @@ def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
     """Note that a table owns its directory, whatever the note says; return the earlier owner."""
     try:
         earlier_owner = noted_owner(table.location)
-    except CorruptFileError:
+    except errors.CorruptFileError:
         earlier_owner = None
     note_owner(table.location, _owner(client, table))
     return earlier_owner
@@ -100,12 +218,9 @@ def check_known_writes(
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
 ) -> None:
-    """Check that this metastore has allocated the IDs in the names of a table's directories.
+    """Raise OtherOwnerError if another metastore has allocated an ID in a table's directory names.
 
     IDs that are later than those of `write_ids` and `txns` are looked up.
-
-    Raises:
-        OtherOwnerError: another metastore has allocated an ID.
     """
     directories = {directory.partition("/")[0] for directory in listing.directories}
     names = [name for name in map(parse_directory_name, sorted(directories)) if name is not None]
@@ -121,7 +236,7 @@ def check_known_writes(
         late = [name for name in hidden if (name.visibility_txn_id or 0) > newest]
         allocated = f"transactions only up to {newest}"
     if late:
-        raise OtherOwnerError(
+        raise errors.OtherOwnerError(
             table=table.ref,
             location=listing.location,
             why=f"{late[0]} is newer than this metastore, which has allocated {allocated}. Another"
@@ -131,10 +246,9 @@ def check_known_writes(
 
 
 def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNote]) -> None:
-    """Check that no note says that a write was committed which this metastore lists as aborted.
+    """Raise OtherOwnerError if a note says that a write was committed which is aborted here.
 
-    Raises:
-        OtherOwnerError: there is such a note, so another metastore has committed the write.
+    Then another metastore has committed the write.
     """
     for directory in state.aborted:
         name = directory.name
@@ -143,7 +257,7 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
         low = name.high if isinstance(name, BaseName) else name.low
         for note in commits:
             if low <= note.write_id <= directory.high:
-                raise OtherOwnerError(
+                raise errors.OtherOwnerError(
                     table=table.ref,
                     location=state.location,
                     why=f"a note says that transaction {note.txn_id} committed {directory.text},"
@@ -160,7 +274,7 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
 
 def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
     if noted.metastore != metastore:
-        raise OtherOwnerError(
+        raise errors.OtherOwnerError(
             table=table.ref,
             location=table.location,
             why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
@@ -171,6 +285,9 @@ def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
     try:
         table = client.get_table(owner.table)
-    except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now
+    except (
+        errors.TableNotFoundError,
+        errors.UnsupportedTableError,
+    ):  # a view may have the name by now
         return False
     return identities(table.location)[0] == identities(location)[0]

@@ -14,15 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    JobFailedError,
-    LocationPermissionError,
-    RetryableError,
-    StorageError,
-    TaskKilledError,
-    ValueTooLargeError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
@@ -35,8 +27,8 @@ LASTS: Final = timedelta(days=7)
 
 # Errors that the same files cause again, unless their cause is temporary. Other errors come from
 # the metastore, from other jobs, or from settings that a user can correct for all partitions.
-_OF_FILES: Final = (StorageError, JobFailedError, ValueTooLargeError)
-_OF_SETTINGS: Final = (LocationPermissionError, TaskKilledError)
+_OF_FILES: Final = (errors.StorageError, errors.JobFailedError, errors.ValueTooLargeError)
+_OF_SETTINGS: Final = (errors.LocationPermissionError, errors.TaskKilledError)
 _LONGEST_WHY: Final = 300
 
 log = logging.getLogger("hiveacid")
@@ -63,15 +55,20 @@ def _text(failures: CompactionFailures) -> str:
     )
 
 
-def would_fail_again(error: HiveAcidError) -> bool:
+def would_fail_again(error: errors.HiveAcidError) -> bool:
     """Return true if the next compaction of the same files would probably fail, too."""
     if isinstance(error, _OF_SETTINGS):
         return False
-    return isinstance(error, _OF_FILES) and not isinstance(error, RetryableError)
+    return isinstance(error, _OF_FILES) and not isinstance(error, errors.RetryableError)
 
 
 def note_failure(
-    table: TableInfo, partition: PartitionInfo, error: HiveAcidError, *, job_key: str, now_s: float
+    table: TableInfo,
+    partition: PartitionInfo,
+    error: errors.HiveAcidError,
+    *,
+    job_key: str,
+    now_s: float,
 ) -> None:
     """Count a job's failed compaction of a partition; only log an error.
 
@@ -85,7 +82,7 @@ def note_failure(
             count=earlier_count + 1, job_key=job_key, last_s=now_s, why=str(error)[:_LONGEST_WHY]
         )
         notes.note_failures(name, noted)
-    except StorageError as lost:
+    except errors.StorageError as lost:
         log.warning("cannot note the failed compaction of %s %s: %s", table.ref, name, lost)
 
 
@@ -93,5 +90,5 @@ def forget_failures(table: TableInfo, partition: PartitionInfo) -> None:
     """Forget a partition's failures, because it is compacted now; only log an error."""
     try:
         TableNotes.of(table).note_failures(str(partition.name), None)
-    except StorageError as error:
+    except errors.StorageError as error:
         log.warning("cannot forget the failures of %s %s: %s", table.ref, partition.name, error)

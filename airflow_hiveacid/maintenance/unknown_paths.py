@@ -15,14 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format import names
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.names import (
-    STAGING_PREFIX,
-    is_below_hidden,
-    is_hidden,
-    is_manifest,
-    looks_like_directory_name,
-)
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
@@ -100,7 +94,7 @@ def unknown_between(
     level = [""]
     while level:
         listings = _listed(table, level)
-        files += (f for listing in listings for f in listing.files if not is_hidden(f.name))
+        files += (f for listing in listings for f in listing.files if not names.is_hidden(f.name))
         outside = [p for listing in listings for p in listing.directories if not places.holds(p)]
         level = [path for path in outside if path in places.above]
         leaves = (
@@ -174,7 +168,7 @@ def _not_data(table: TableInfo, state: AcidState, listing: Listing) -> Iterator[
         # Each file in a base or delta is data. Hive also writes empty ones.
         data_directories = {directory.text for directory in state.directories}
         for file in listing.files if not table.reads_originals else ():
-            is_ignored = is_below_hidden(file.path) or is_manifest(file.path)
+            is_ignored = names.is_below_hidden(file.path) or names.is_manifest(file.path)
             if file.path.partition("/")[0] not in data_directories and not is_ignored:
                 yield file.path, _OUTSIDE
         return
@@ -190,14 +184,14 @@ def _between(table: TableInfo, file: FileEntry, now_s: float) -> UnknownPath:
     is_removable = (
         "/" not in file.path
         and table.kind is TransactionalKind.FULL_ACID
-        and not looks_like_directory_name(file.name)
+        and not names.looks_like_directory_name(file.name)
     )
     return _of_file(file, _STRAY, now_s, is_removable=is_removable)
 
 
 def _why_unknown(table: TableInfo, path: str) -> str:
     name = posixpath.basename(path)
-    if is_hidden(name):
+    if names.is_hidden(name):
         return _HIDDEN
     column, equals, _ = name.partition("=")
     is_partition = column.lower() in {c.name.lower() for c in table.partition_columns}
@@ -205,11 +199,11 @@ def _why_unknown(table: TableInfo, path: str) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return name == HIDDEN_DIRECTORY or name.startswith(STAGING_PREFIX)
+    return name == HIDDEN_DIRECTORY or name.startswith(names.STAGING_PREFIX)
 
 
 def _is_foreign(name: str) -> bool:
-    return is_hidden(name) and not _is_ours(name)
+    return names.is_hidden(name) and not _is_ours(name)
 
 
 def _of_file(file: FileEntry, why: str, now_s: float, *, is_removable: bool = False) -> UnknownPath:

@@ -14,7 +14,6 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window, plan_tables
-from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.preflight import preflight
 
@@ -42,7 +41,7 @@ def clean_on_worker(
 ) -> JobResult:
     """Clean the tables of `spec`, or plan the cleaning, and return the result."""
     _warn(client)
-    return cleaning_result(job, spec, clean_tables(client, spec, on_step))
+    return clean_tables(client, spec, on_step).result(job)
 
 
 def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -> JobResult | None:
@@ -59,7 +58,7 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
         plan = plan_tables(client, spec)
         if spec.plan_only:
             plan.report_due()
-        plan.check(spec, plan.done)
+        plan.check(plan.done)
     except PartitionsFailedError as error:
         if spec.plan_only:
             raise
@@ -70,7 +69,7 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
             return None
         plan.leave(plan.due)
     _warn(client)
-    return compaction_result(job, spec, plan)
+    return plan.result(job)
 
 
 def nothing_in_window(job: JobSpec, spec: CompactSpec) -> JobResult | None:
@@ -78,7 +77,7 @@ def nothing_in_window(job: JobSpec, spec: CompactSpec) -> JobResult | None:
     if not Window.of(spec).is_over:
         return None
     log.info("the window has ended, so this job does nothing")
-    return compaction_result(job, spec, TablesPlan(window_ended=True))
+    return TablesPlan(spec=spec, window_ended=True).result(job)
 
 
 def _warn(client: MetastorePort) -> None:

@@ -1,7 +1,6 @@
 """Conversion between Thrift structs (of tables and partitions) and this package's value classes.
 
-Takes and returns values; makes no call. This module alone contains Hive's class names for formats,
-and the parameters that make a table transactional.
+Only this module has Hive's class names for formats, and the parameters of transactional tables.
 
 Example:
     >>> transactional_kind({"transactional": "TRUE", "transactional_properties": "insert_only"})
@@ -27,13 +26,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    FieldSchema,
-    Order,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
-)
+from airflow_hiveacid.metastore.gen.tables import ttypes
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.wire import Struct
 
@@ -42,8 +35,6 @@ STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
 
 
 class _Classes(NamedTuple):
-    """Hive's class names for a format."""
-
     input: str
     output: str
     serde: str
@@ -252,29 +243,29 @@ def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
     return (PartitionInfo(name=PartitionName(), location=table.location),)
 
 
-def table_struct(new: NewTable) -> Table:
+def table_struct(new: NewTable) -> ttypes.Table:
     """Build the Table struct of a new table."""
     owner = new.owner or process_user()
     classes = _CLASSES[new.format]
-    return Table(
+    return ttypes.Table(
         tableName=new.ref.name,
         dbName=new.ref.db,
         owner=owner,
         createTime=int(time.time()),
         lastAccessTime=0,
         retention=0,
-        sd=StorageDescriptor(
+        sd=ttypes.StorageDescriptor(
             cols=_fields(new.columns, new.comments),
             location=new.location,
             inputFormat=classes.input,
             outputFormat=classes.output,
             compressed=False,
             numBuckets=new.num_buckets or -1,
-            serdeInfo=SerDeInfo(
+            serdeInfo=ttypes.SerDeInfo(
                 serializationLib=classes.serde, parameters={"serialization.format": "1"}
             ),
             bucketCols=list(new.bucket_columns),
-            sortCols=[Order(col=name, order=1) for name in new.sort_columns],
+            sortCols=[ttypes.Order(col=name, order=1) for name in new.sort_columns],
             parameters={},
         ),
         partitionKeys=_fields(new.partition_columns, new.comments),
@@ -315,8 +306,8 @@ def _columns(fields: Sequence[Struct] | None) -> tuple[Column, ...]:
     return tuple(Column(name=f.name.lower(), type=f.type) for f in fields or ())
 
 
-def _fields(columns: Sequence[Column], comments: Mapping[str, str]) -> list[FieldSchema]:
+def _fields(columns: Sequence[Column], comments: Mapping[str, str]) -> list[ttypes.FieldSchema]:
     return [
-        FieldSchema(name=c.name.lower(), type=c.type, comment=comments.get(c.name.lower()))
+        ttypes.FieldSchema(name=c.name.lower(), type=c.type, comment=comments.get(c.name.lower()))
         for c in columns
     ]

@@ -1,7 +1,5 @@
 """Values of the metastore's compaction queue: requests, claims and listed entries.
 
-Defines Hive's names of states. Does not depend on Thrift. Makes no call.
-
 Example:
     >>> CompactionState.received("ready for cleaning")
     <CompactionState.READY_FOR_CLEANING: 'ready for cleaning'>
@@ -15,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format.conflicts import ServerEnum
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 
@@ -209,10 +207,7 @@ class CompactionEntry:
 
     @property
     def waits_for_hive(self) -> bool:
-        """True if only a worker of Hive's can serve the waiting entry.
-
-        ABORT_TXN_CLEANUP is for the server's cleaner, so it does not count.
-        """
+        """True if it waits for a worker of Hive's; entries for Hive's cleaner do not count."""
         kind = self.compaction_type
         is_of_hive = kind is CompactionType.REBALANCE or not kind.is_known
         return self.state is CompactionState.INITIATED and is_of_hive

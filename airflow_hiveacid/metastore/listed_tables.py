@@ -1,25 +1,43 @@
-"""The tables of a metastore or a database; an unreadable table does not hide the other tables."""
+"""The tables and partitions of a job or a sensor, and checks that no definition has changed.
+
+The checks are needed because Trino's DDL does not wait for the locks of readers and writers. Hive's
+DDL does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    InvalidNameError,
-    MetastoreCallError,
-    TableNotFoundError,
-    UnsupportedTableError,
-    typed,
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
 )
-from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
+
+_SHAPE: Final = (
+    "table_id",
+    "location",
+    "columns",
+    "partition_columns",
+    "kind",
+    "storage",
+    "bucket_columns",
+    "num_buckets",
+    "bucketing_version",
+    "sort_columns",
+)
+"""The parts of a table's definition that determine how files are read and written."""
 
 
 def listed_tables(
     client: MetastorePort, db: str, *, is_wanted: Callable[[str], bool] = lambda _: True
-) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
+) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
     A name is `db.table`; only tables that `is_wanted` selects are read. Views are omitted, and
@@ -31,14 +49,14 @@ def listed_tables(
             continue
         try:
             yield full_name, client.get_table(TableRef(db, name))
-        except (TableNotFoundError, UnsupportedTableError):  # dropped, or a view
+        except (errors.TableNotFoundError, errors.UnsupportedTableError):  # dropped, or a view
             continue
-        except (InvalidNameError, MetastoreCallError) as error:
+        except (errors.InvalidNameError, errors.MetastoreCallError) as error:
             yield full_name, error
-        except HiveAcidError:
+        except errors.HiveAcidError:
             raise
         except Exception as error:  # noqa: BLE001 - other clients define tables in many ways
-            yield full_name, typed(error)
+            yield full_name, errors.typed(error)
 
 
 def is_pattern(name: str) -> bool:
@@ -53,7 +71,7 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 def transactional_tables(
     client: MetastorePort, patterns: Sequence[str], *, only: Collection[TableRef] | None = None
-) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
+) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
     Databases without a possible match are not listed, since the user may lack access to them. As in
@@ -83,3 +101,41 @@ def _pattern_of_databases(pattern: str) -> str:
     """
     db, dot, name = pattern.partition(".")
     return db if dot and "." not in name and "[" not in pattern else "*"
+
+
+def partitions_of(
+    client: MetastorePort, table: TableInfo, partition: str | None
+) -> tuple[PartitionInfo, ...]:
+    """Return all partitions of a table with their locations, or only the named partition.
+
+    Raises PartitionNotFoundError if the table has no partition of that name.
+    """
+    if partition is None:
+        return client.list_partitions(table)
+    name = PartitionName.parse(partition)
+    found = client.get_partitions(table, [name])
+    # An unpartitioned table is its own only partition. Some metastore databases ignore case.
+    if [one.name for one in found] != [name]:
+        raise errors.PartitionNotFoundError(table=table.ref, partition=partition)
+    return found
+
+
+def check_table(client: MetastorePort, table: TableInfo) -> None:
+    """Check that this is still the table, with the definition that the job read.
+
+    Raises TableChangedError.
+    """
+    now = client.get_table(table.ref)
+    changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
+    if changed:
+        raise errors.TableChangedError(table=table.ref, what=", ".join(changed))
+
+
+def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
+    """Check that neither a table nor one of its partitions was changed, or dropped and made again.
+
+    Raises TableChangedError.
+    """
+    check_table(client, table)
+    if partition.name.columns and client.get_partitions(table, [partition.name]) != (partition,):
+        raise errors.TableChangedError(table=table.ref, what=f"partition {partition.name}")

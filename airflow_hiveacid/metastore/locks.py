@@ -1,8 +1,5 @@
 """The locks that a job requests, and the locks that the metastore lists.
 
-Takes a job's operations on tables and partitions. Returns all components of the job's lock request.
-Takes listed locks. Returns the locks that a request would wait for. Makes no call.
-
 Example:
     >>> flights = TableInfo(ref=TableRef("demo", "flights"), location="file:/f", columns=())
     >>> delete = TableAccess(table=flights, operations=frozenset({DataOperation.DELETE}))

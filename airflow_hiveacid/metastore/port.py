@@ -9,11 +9,13 @@ its additional errors. Implementations are not thread-safe: each thread needs it
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration, ServerEnum
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
@@ -30,10 +32,50 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnType
 
 if TYPE_CHECKING:  # that module imports Thrift, which takes long, and DAG files import this one
     from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+
+
+class TxnType(enum.Enum):
+    """The purpose of a transaction. A 3.1 server has no types; all of its transactions are DEFAULT.
+
+    A READ_ONLY transaction must not allocate write IDs. The commit of a COMPACTION also sets the
+    queue entry's `next_txn_id`.
+    """
+
+    DEFAULT = "default"
+    READ_ONLY = "read_only"
+    COMPACTION = "compaction"
+
+
+class TxnState(ServerEnum):
+    """The state of a transaction. The metastore soon deletes committed transactions."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTxn:
+    """A transaction that the metastore still lists: open, or aborted and not yet cleaned up.
+
+    Times are seconds since 1970, by the clock of the server's database. A time is None if the
+    server does not report it.
+    """
+
+    txn_id: TxnId
+    state: TxnState
+    user: str
+    host: str
+    started_s: float | None = None
+    last_heartbeat_s: float | None = None
+
+    @property
+    def may_be_open(self) -> bool:
+        """True if the transaction is open, or in a state of a newer server."""
+        return self.state not in (TxnState.ABORTED, TxnState.COMMITTED)
 
 
 class CatalogPort(Protocol):
@@ -46,10 +88,7 @@ class CatalogPort(Protocol):
         """Return the names of a database's tables, sorted; empty for an unknown database."""
 
     def create_database(self, name: str, location: str | None = None) -> None:
-        """Create a database unless it exists.
-
-        `location` is the directory for managed tables; for 4.0.1 it must not exist yet.
-        """
+        """Create a database unless it exists; 4.0.1 refuses an existing `location`."""
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database; do nothing if it does not exist."""
@@ -67,10 +106,7 @@ class CatalogPort(Protocol):
         """Return the constraints on a table's rows that Hive's clients enforce."""
 
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
-        """Return the columns of a table's primary key, in key order; empty without a key.
-
-        Hive does not enforce the key, so several rows may have the same key.
-        """
+        """Return a table's primary key columns, in key order; Hive does not enforce the key."""
 
     def create_table(self, table: NewTable) -> TableInfo:
         """Create a table and read it back; the server refuses one that exists."""
@@ -86,19 +122,13 @@ class CatalogPort(Protocol):
         """
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """Set table parameters; remove those whose value is None; keep all others.
-
-        If `EXTERNAL` is set or removed, the table type is changed to match.
-        """
+        """Set table parameters, or remove those with None; `EXTERNAL` also sets the table type."""
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return all partitions, sorted by name; an unpartitioned table has a nameless one."""
 
     def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
-        """Return all partition names, sorted, at much less cost than `list_partitions`.
-
-        An unpartitioned table has one empty name.
-        """
+        """Return all partition names, sorted, cheaply; an unpartitioned table has an empty one."""
 
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
@@ -128,10 +158,7 @@ class CatalogPort(Protocol):
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """Return when each existing partition was created, in seconds since 1970.
-
-        The time tells a partition from an earlier one of the same name.
-        """
+        """Return when each existing partition was created, in seconds since 1970."""
 
     def forget_statistics(
         self,
@@ -165,10 +192,7 @@ class TransactionPort(Protocol):
         """
 
     def abort_txn(self, txn_id: TxnId) -> bool:
-        """Abort a transaction; aborting it twice is allowed.
-
-        Return False if it had already ended, and the server no longer lists it.
-        """
+        """Abort a transaction; return False if it had already ended and is no longer listed."""
 
     def heartbeat(self, txn_id: TxnId) -> None:
         """Send a heartbeat, so that the server keeps the transaction open."""
@@ -240,12 +264,8 @@ class QueuePort(Protocol):
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """Queue a compaction, unless one is pending for this table or partition.
-
-        Only 4.x has pools.
-        """
+        """Queue a compaction, unless one of the same is pending; only 4.x has pools."""
 
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None

@@ -1,17 +1,9 @@
-"""Checks a running metastore for harmful settings.
-
-Takes a client. Returns findings, each with a sentence for the user. Changes nothing. The driver
-runs the checks when a job starts, and so does the connection's Test button.
-
-Example:
-    for finding in preflight(client):
-        log.warning("%s", finding)
-"""
+"""Checks of a running metastore for harmful settings, for drivers and the connection test."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,8 +24,6 @@ _SWITCHES: Final = {
         "hive.metastore.housekeeping.threads.on",
     ),
 }
-
-
 _INITIATOR_NAMES: Final = _SWITCHES[MetastoreGeneration.V3]
 _WORKER_NAMES: Final = ("metastore.compactor.worker.threads", "hive.compactor.worker.threads")
 _CLEANER_NAMES: Final = ("metastore.compactor.cleaner.on", "hive.compactor.cleaner.on")
@@ -68,61 +58,46 @@ class SettingFinding:
 
 def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
     """Return a finding for each setting of a metastore that should change."""
-    found = []
+    return tuple(_findings(client))
+
+
+def _findings(client: MetastorePort) -> Iterator[SettingFinding]:
     if not _is_reaping(client):
-        switch = _SWITCHES[client.generation][0]
-        found.append(
-            SettingFinding(
-                concern=Concern.NO_REAPER,
-                text=(
-                    "this metastore does not end transactions of clients that died, so their locks"
-                    f" stay until an administrator aborts them; set {switch}=true, or add {_REAPER}"
-                    " to metastore.task.threads.always"
-                ),
-            )
+        yield SettingFinding(
+            concern=Concern.NO_REAPER,
+            text="this metastore does not end transactions of clients that died, so their locks"
+            " stay until an administrator aborts them; set"
+            f" {_SWITCHES[client.generation][0]}=true, or add {_REAPER} to"
+            " metastore.task.threads.always",
         )
     if client.generation is MetastoreGeneration.V3 and not _has_compactor(client):
-        found.append(
-            SettingFinding(
-                concern=Concern.NO_COMPACTOR,
-                text=(
-                    "this Hive 3.1 metastore runs no compactor, and only its compactor removes"
-                    " aborted transactions and completed components: its tables TXNS,"
-                    " TXN_COMPONENTS and COMPLETED_TXN_COMPONENTS grow with each write; set"
-                    f" {_INITIATOR_NAMES[0]}=true and {_WORKER_NAMES[0]}=1, or let a server that"
-                    " has both compact each table regularly (ALTER TABLE ... COMPACT 'major')"
-                ),
-            )
+        yield SettingFinding(
+            concern=Concern.NO_COMPACTOR,
+            text="this Hive 3.1 metastore runs no compactor, and only its compactor removes aborted"
+            " transactions and completed components: its tables TXNS, TXN_COMPONENTS and"
+            " COMPLETED_TXN_COMPONENTS grow with each write; set"
+            f" {_INITIATOR_NAMES[0]}=true and {_WORKER_NAMES[0]}=1, or let a server that has both"
+            " compact each table regularly (ALTER TABLE ... COMPACT 'major')",
         )
     if client.generation is MetastoreGeneration.V4 and _has_late_cleaner(client):
-        found.append(
-            SettingFinding(
-                concern=Concern.LATE_CLEANER,
-                text=(
-                    "the cleaner of Hive 4.2.0 fails while transactions are open (an error about"
-                    ' the number ""), and tries again only after 5 minutes; set'
-                    f" {_HISTORY_NAMES[0]}=false, or {_CLEANER_NAMES[0]}=false and let this"
-                    " provider clean"
-                ),
-            )
+        yield SettingFinding(
+            concern=Concern.LATE_CLEANER,
+            text="the cleaner of Hive 4.2.0 fails while transactions are open (an error about the"
+            f' number ""), and tries again only after 5 minutes; set {_HISTORY_NAMES[0]}=false, or'
+            f" {_CLEANER_NAMES[0]}=false and let this provider clean",
         )
     if client.missing_calls:
-        text = (
-            f"this metastore lacks {', '.join(client.missing_calls)} of Hive 4: it is untested, and"
-            " this provider does not compact there (docs/reference/distributions.md)"
+        yield SettingFinding(
+            concern=Concern.MISSING_CALLS,
+            text=f"this metastore lacks {', '.join(client.missing_calls)} of Hive 4: it is"
+            " untested, and this provider does not compact there (docs/reference/distributions.md)",
         )
-        found.append(SettingFinding(concern=Concern.MISSING_CALLS, text=text))
     if client.txn_timeout_s < _SHORTEST_TIMEOUT_S:
-        found.append(
-            SettingFinding(
-                concern=Concern.SHORT_TIMEOUT,
-                text=(
-                    f"metastore.txn.timeout is {client.txn_timeout_s:g} s; a short pause of a busy"
-                    " client may end its transaction. Hive's own default is 300 s"
-                ),
-            )
+        yield SettingFinding(
+            concern=Concern.SHORT_TIMEOUT,
+            text=f"metastore.txn.timeout is {client.txn_timeout_s:g} s; a short pause of a busy"
+            " client may end its transaction. Hive's own default is 300 s",
         )
-    return tuple(found)
 
 
 def _has_late_cleaner(client: MetastorePort) -> bool:

@@ -1,8 +1,6 @@
 """Bounds of the metastore's current time, derived from the time at which a lock was granted.
 
-Takes two readings of the local clock around a lock request, and the server's time of the grant.
-Returns bounds of the server's time at any later reading. The clocks may differ, but must run at the
-same rate within one transaction.
+The clocks may differ, but must run at the same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)
@@ -19,8 +17,7 @@ from typing import Final, Self
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.metastore.locks import LockInfo
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 
 _RESOLUTION_S: Final = 0.001
 """Lock times have millisecond resolution; databases round them up or down."""

@@ -13,52 +13,38 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockLevel,
+    LockState,
+    LockType,
+    ServerEnum,
+)
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.gen.compaction.ttypes import CompactionType as WireCompactionType
-from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockLevel as WireLockLevel
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as WireLockState
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
+from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
+from airflow_hiveacid.metastore.gen.locks import ttypes as locks
 
 Struct: TypeAlias = Any
 """A generated struct, or the return value of a generated method: generated code has no types."""
 
 OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
-    None: DataOperationType.NO_TXN,
-    DataOperation.SELECT: DataOperationType.SELECT,
-    DataOperation.INSERT: DataOperationType.INSERT,
-    DataOperation.UPDATE: DataOperationType.UPDATE,
-    DataOperation.DELETE: DataOperationType.DELETE,
+    None: locks.DataOperationType.NO_TXN,
+    DataOperation.SELECT: locks.DataOperationType.SELECT,
+    DataOperation.INSERT: locks.DataOperationType.INSERT,
+    DataOperation.UPDATE: locks.DataOperationType.UPDATE,
+    DataOperation.DELETE: locks.DataOperationType.DELETE,
     # The metastore treats an overwrite as an update (AcidUtils.makeLockComponents).
-    DataOperation.OVERWRITE: DataOperationType.UPDATE,
+    DataOperation.OVERWRITE: locks.DataOperationType.UPDATE,
 }
-LOCK_TYPE_NUMBERS: Final = {
-    LockType.SHARED_READ: WireLockType.SHARED_READ,
-    LockType.SHARED_WRITE: WireLockType.SHARED_WRITE,
-    LockType.EXCLUSIVE: WireLockType.EXCLUSIVE,
-    LockType.EXCL_WRITE: WireLockType.EXCL_WRITE,
-}
-LOCK_LEVEL_NUMBERS: Final = {
-    LockLevel.DB: WireLockLevel.DB,
-    LockLevel.TABLE: WireLockLevel.TABLE,
-    LockLevel.PARTITION: WireLockLevel.PARTITION,
-}
+# Members and Thrift's constants have the same names.
+LOCK_TYPE_NUMBERS: Final = {kind: getattr(locks.LockType, kind.name) for kind in LockType}
+LOCK_LEVEL_NUMBERS: Final = {level: getattr(locks.LockLevel, level.name) for level in LockLevel}
 COMPACTION_TYPE_NUMBERS: Final = {
-    CompactionType.MINOR: WireCompactionType.MINOR,
-    CompactionType.MAJOR: WireCompactionType.MAJOR,
-    CompactionType.REBALANCE: WireCompactionType.REBALANCE,
-    CompactionType.ABORT_TXN_CLEANUP: WireCompactionType.ABORT_TXN_CLEANUP,
+    kind: getattr(compaction.CompactionType, kind.name) for kind in CompactionType
 }
 LOCK_TYPES: Final = {number: kind for kind, number in LOCK_TYPE_NUMBERS.items()}
-LOCK_STATES: Final = {
-    WireLockState.ACQUIRED: LockState.ACQUIRED,
-    WireLockState.WAITING: LockState.WAITING,
-    WireLockState.ABORT: LockState.ABORT,
-    WireLockState.NOT_ACQUIRED: LockState.NOT_ACQUIRED,
-}
+LOCK_STATES: Final = {getattr(locks.LockState, state.name): state for state in LockState}
 COMPACTION_TYPES: Final = {number: kind for kind, number in COMPACTION_TYPE_NUMBERS.items()}
 
 
@@ -105,8 +91,7 @@ _FACTORS: Final = {name: factor for factor, names in _UNITS.items() for name in 
 def seconds(text: str, *, default_unit: str) -> float:
     """Parse a duration such as `300`, `20s`, `5min` or `20000ms`.
 
-    Raises:
-        ConfigurationError: Hive does not accept the value as a duration.
+    Raises ConfigurationError if Hive does not accept the value as a duration.
     """
     match = _DURATION.match(text)
     factor = _FACTORS.get((match[2] or default_unit).lower()) if match else None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from airflow.sdk import BaseOperator, Variable
+from airflow.sdk import BaseOperator, Context, Variable
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -21,9 +21,6 @@ from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.task_view import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 COLLECTED_KEY: Final = "hiveacid_collected"
 """The XCom key of a collection's document; the pages read it."""

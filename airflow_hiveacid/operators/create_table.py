@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -21,12 +21,8 @@ from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.reporting.outlets import add_alias_events
-from airflow_hiveacid.operators.reporting.task_view import (
-    MAP_INDEX_TEMPLATE,
-    TaskView,
-    with_short_traceback,
-)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
@@ -36,7 +32,6 @@ from airflow_hiveacid.plan.statements.text import PROPERTIES, name_text, table_p
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context
 
 
 def _optional_columns(value: Mapping[str, str] | None, argument: str) -> dict[str, str]:
@@ -44,7 +39,7 @@ def _optional_columns(value: Mapping[str, str] | None, argument: str) -> dict[st
 
 
 class HiveAcidCreateTableOperator(
-    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator
+    DeclaredArguments, ValueRendering, task_view.TaskView, PolicyRetries, BaseOperator
 ):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
@@ -100,7 +95,7 @@ class HiveAcidCreateTableOperator(
         ] = LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
-        map_index_template: str | None = MAP_INDEX_TEMPLATE,
+        map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
@@ -129,7 +124,7 @@ class HiveAcidCreateTableOperator(
         ]
         return "\n".join(filter(None, lines))
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Create the table, or check that the existing table has the requested definition.
 

@@ -5,23 +5,21 @@ fields, the attributes, the checks while Airflow parses a DAG and the fields of 
 come from the signature. The constructor remains a plain function, so Airflow, editors and type
 checkers read its signature as usual.
 
-`HiveAcidConvertOperator` in `operators/convert.py` is a short example.
+`HiveAcidConvertOperator` in `operators/maintenance.py` is a short example.
 """
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import EarlyChecks
-
-if TYPE_CHECKING:
-    import enum
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -117,14 +115,7 @@ class DeclaredArguments:
                 setattr(cls, name, value)
 
     def take_arguments(self, given: Mapping[str, Any]) -> None:
-        """Assign the declared arguments, and check them as far as they contain no templates.
-
-        Args:
-            given: the local names of a constructor; others than arguments are ignored.
-
-        Raises:
-            ConfigurationError: an argument is invalid.
-        """
+        """Assign the declared arguments in `given`, and check them if they contain no templates."""
         own = {name: self.argument_table[name] for name in self.argument_table if name in given}
         for name in own:
             setattr(self, name, given[name])

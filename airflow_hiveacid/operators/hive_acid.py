@@ -1,4 +1,4 @@
-"""One operator for each kind of job, with the job's arguments and a method that builds its spec.
+"""The operators that change rows or restore them, and the operator of change feeds.
 
 A constructor checks each argument that contains no template. So a typo in an argument without a
 template is an import error of the DAG. `build_job` reads the rendered arguments. Arguments are
@@ -8,30 +8,25 @@ mappings and lists, because Airflow renders the templates inside mappings and li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    ColumnMatch,
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.jobs.specs import statements as specs
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
 from airflow_hiveacid.operators import kinds
-from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
-from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
-from airflow_hiveacid.operators.row_change import SimpleStatementOperator, StatementOperator
-from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
+from airflow_hiveacid.operators.row_change import (
+    HiveAcidRowChangeOperator,
+    SimpleStatementOperator,
+    StatementOperator,
+)
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 
 def _check_truncated_early(early: EarlyChecks, value: object) -> None:
@@ -67,7 +62,7 @@ class HiveAcidMergeOperator(SimpleStatementOperator):
     """
 
     does = "Merges a source into {table} in one transaction."
-    statement_type = MergeSpec
+    spec_type = specs.MergeSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - a MERGE has this many parts
@@ -111,7 +106,7 @@ class HiveAcidInsertOperator(SimpleStatementOperator):
     """
 
     does = "Inserts rows into {table}, or overwrites its partitions, in one transaction."
-    statement_type = InsertSpec
+    spec_type = specs.InsertSpec
 
     @declaration
     def __init__(  # noqa: PLR0913 - an INSERT has this many parts
@@ -119,10 +114,10 @@ class HiveAcidInsertOperator(SimpleStatementOperator):
         *,
         table: kinds.Table,
         source: kinds.Source,
-        mode: Annotated[str, one_of(InsertMode)] = InsertMode.APPEND.value,
+        mode: Annotated[str, one_of(specs.InsertMode)] = specs.InsertMode.APPEND.value,
         columns: Annotated[Sequence[str], Argument(arguments.names)] = (),
         partition: kinds.PartitionValues = kinds.NO_VALUES,
-        match: Annotated[str, one_of(ColumnMatch)] = ColumnMatch.NAME.value,
+        match: Annotated[str, one_of(specs.ColumnMatch)] = specs.ColumnMatch.NAME.value,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -143,7 +138,7 @@ class HiveAcidUpdateOperator(SimpleStatementOperator):
     """
 
     does = "Updates rows of {table} in one transaction."
-    statement_type = UpdateSpec
+    spec_type = specs.UpdateSpec
 
     @declaration
     def __init__(
@@ -172,7 +167,7 @@ class HiveAcidDeleteOperator(SimpleStatementOperator):
     """
 
     does = "Deletes rows of {table} in one transaction."
-    statement_type = DeleteSpec
+    spec_type = specs.DeleteSpec
 
     @declaration
     def __init__(
@@ -201,7 +196,7 @@ class HiveAcidTruncateOperator(SimpleStatementOperator):
     """
 
     does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
-    statement_type = TruncateSpec
+    spec_type = specs.TruncateSpec
 
     @declaration
     def __init__(
@@ -234,7 +229,7 @@ class HiveAcidLoadOperator(StatementOperator):
     """
 
     does = "Copies files into {table}, without reading their rows, in one transaction."
-    statement_type = LoadSpec
+    spec_type = specs.LoadSpec
 
     @declaration
     def __init__(
@@ -250,114 +245,148 @@ class HiveAcidLoadOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidCompactOperator(WorkerFirstOperator):
-    """Compact a table or one of its partitions.
+_WHICH = ("version", "timestamp", "tag")
 
-    The worker plans the compaction, and starts Spark only if a partition is due; see `on_worker`.
+
+class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
+    """Restore exactly the rows that a table had at a version, in one transaction.
+
+    Every partition gets the version's rows. If a partition had no rows at that version, or did not
+    exist yet, the task removes all its rows. The task does not write to an unchanged partition. The
+    task locks each partition that differs from the version, as INSERT OVERWRITE does. The restore
+    creates a new version and does not remove older versions.
+
+    If the version can no longer be read, or a partition was dropped since then, the task fails and
+    changes nothing. If this provider never wrote to a partition, the task may not notice that the
+    partition was dropped. In this case, the restored table lacks the rows of the dropped partition.
+    By default a major compaction or an overwrite makes older versions unreadable; `readable_for` of
+    `HiveAcidCreateTableOperator` keeps versions for longer. Columns that were added after the
+    version are NULL in the restored rows.
+
+    In the result's details, `restore` has an entry for each partition that may differ. In an entry,
+    `how` is the type of change: `delta`, `base` or `nothing`. `come`, `go` and `stay` are the
+    numbers of added, removed and unchanged rows, in this order.
 
     Args:
-        table: `db.table`.
-        partition: `month=1`, or None for every partition.
-        choice: `auto` (by the thresholds below), `minor`, `major`, or `queued` (as the requests of
-            other clients in the metastore's queue say, and nothing else; Hive 4 only). If something
-            prevents the compaction, `minor` and `major` fail the task, and a retry may succeed;
-            `auto` and `queued` leave the compaction to a later run.
-        delta_count: `auto` compacts if there are at least this many delta directories. By default
-            (None), the table's own threshold applies: the number in its parameter
-            `compactorthreshold.hive.compactor.delta.num.threshold`, or else 10. `off` switches the
-            threshold off.
-        delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
-            By default (None), the fraction in the table parameter
-            `compactorthreshold.hive.compactor.delta.pct.threshold`, or else 0.1. `off` as above.
-        also_when: further thresholds of `auto` by name, for example
-            `{"small_files": 200, "oldest_delta_s": 604800}` or `small_files=200`:
-            `aborted_transactions` (by default 1000, as in Hive), `oldest_aborted_s`,
-            `deleted_rows`, `small_files`, `oldest_delta_s`. See `CompactionPolicy`. `off` as above.
-        plan_only: report what would be compacted, and change nothing.
-        on_worker: by default, a Spark driver plans the compaction if it would run as a different
-            user than the worker (in cluster deploy mode, with a login for Spark, or with
-            `env_vars`). The same applies if the task has `spark.hadoop.*` settings or a
-            `properties_file`, or if the worker cannot read the table's files. With True, the worker
-            always plans; with False, always a driver. A requested minor or major compaction always
-            starts a driver.
+        table: `db.table`, full ACID or insert-only.
+        version: the number of the version to restore.
+        timestamp: restore the table's state at this time: a datetime with a time zone, or an ISO
+            8601 string with a time zone.
+        tag: restore the version with this tag. Give exactly one of `version`, `timestamp` and
+            `tag`.
+        plan_only: report what would be changed, and change nothing.
     """
 
-    does = "Compacts {table} or one of its partitions; its rows do not change."
-    returns = (
-        "the status, and for each partition the kind of compaction, its directories and the reason"
-    )
+    does = "Restores {table} to an earlier version in one transaction."
+    returns = "the status, the write ID, and the number of changed rows of each partition"
     shows_statement = True
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        table: kinds.Table,
+        version: kinds.Version = LEFT_OUT,
+        timestamp: kinds.Moment = LEFT_OUT,
+        tag: Annotated[
+            str | LeftOut, setting(arguments.or_left_out(arguments.tag_name))
+        ] = LEFT_OUT,
+        plan_only: kinds.Switch = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+        names = [name for name in _WHICH if getattr(self, name) is not LEFT_OUT]
+        if len(names) != 1:
+            raise ConfigurationError(
+                f"task {self.task_id!r}: give exactly one of version, timestamp and tag, found"
+                f" {' and '.join(names) or 'none'}"
+            )
+
+    def build_job(self) -> RestoreSpec:
+        """Return the spec of the restore that the rendered arguments describe."""
+        version = VersionSpec.of(*map(self.value_of, _WHICH))
+        return RestoreSpec(**self.job_arguments(), version=version.text())
+
+
+_Version = Annotated[
+    int | str | datetime | VersionSpec | None,
+    Argument(arguments.or_none(arguments.version_text)),
+]
+
+
+class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
+    """Write a table's changes since the last run to Parquet files in a new directory.
+
+    The directory `location` contains the feed. Each run writes one range of versions. A note in the
+    directory records the last version of each range, and the next range begins after that version.
+    No change is written twice. A retry of a finished range returns the range's result. A retry of a
+    killed run writes the whole range again. The first range contains the changes after `since`.
+    Without `since`, the first range contains the whole table, with all rows as inserts. If a range
+    has no changes, the task writes no files but advances the feed.
+
+    Only one task should advance a feed. If two tasks advance a feed, each task gets only some of
+    the ranges. If two such tasks run at the same time, one task fails. The retry of the failed task
+    continues after the range of the successful task.
+
+    In the result, `details["ranges"]` contains the new range, unless the range has no changes. The
+    entry of a range has `location`, `since`, `until` and, in `rows`, the number of rows by type of
+    change. `details["until"]` is the version that the feed has reached. If the range contains the
+    whole table and the table is empty, the range has one file without rows.
+
+    Args:
+        table: `db.table`, full ACID or insert-only.
+        location: URI of the feed's directory.
+        keys: columns that identify a row. If a delete and an insert have equal keys, the task
+            writes one update instead. By default the columns of the table's primary key, if it has
+            one; an empty list means no keys. If a key value is NULL, a MERGE of the feed by that
+            key finds no row to delete or update.
+        net: leave out each row that is inserted and deleted within the range. With keys, write at
+            most one change per key.
+        columns: the columns to write; by default all columns.
+        where: a condition on rows; the task writes only changes of rows that satisfy the condition.
+        parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`. All ranges of
+            a feed must have the same parameters.
+        pre_images: whether the feed contains all values of deleted rows, and all old values of
+            updated rows. Without `pre_images`, the feed contains only the keys, partition and row
+            ID of these rows, and the task is much faster.
+        since: the version after which the first range begins: a number, a time (a datetime with a
+            time zone, or an ISO 8601 string), or `tag NAME`.
+        until: the last version, given like `since`; by default, the newest version that no open
+            write can change. If `until` is a time, the range ends before the lowest write ID that
+            was open then.
+        when_gone: what to do if a compaction or an overwrite has removed the history, or if a
+            partition was dropped: `fail` or `whole`. With `whole`, the job writes the whole table
+            with all rows as inserts and flags the range as `is_whole`. A new range must end at a
+            later version than the last range. So after a partition is dropped, the task fails until
+            another write to the table commits.
+    """
+
+    does = "Writes the changes of {table} since the last run to Parquet files."
+    returns = "the new range with its location, versions and numbers of rows"
+    parameters: Mapping[str, Any]
 
     @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
         table: kinds.Table,
-        partition: kinds.PartitionName = None,
-        choice: kinds.Choice = CompactionChoice.AUTO.value,
-        delta_count: kinds.DeltaCount = None,
-        delta_ratio: kinds.DeltaRatio = None,
-        also_when: kinds.AlsoWhen = None,
-        plan_only: kinds.Switch = False,
+        location: kinds.Text,
+        keys: kinds.OptionalNames = None,
+        net: Annotated[bool | str, Argument(arguments.truth, field="is_net")] = False,
+        columns: kinds.Names = (),
+        where: kinds.Condition = LEFT_OUT,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
+        pre_images: kinds.Switch = True,
+        since: _Version = None,
+        until: _Version = None,
+        when_gone: Annotated[str, one_of(WhenGone)] = WhenGone.FAIL.value,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.take_arguments(locals())
+        check_early(self.early_checks, parameters, [where])
 
-    def build_job(self) -> CompactSpec:
-        """Return the spec of the compaction that the rendered arguments describe."""
-        return CompactSpec.of_table(**self.job_arguments())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that the job compacted or would compact."""
-        return compaction_lines(result.details)
-
-
-class HiveAcidCleanOperator(WorkerFirstOperator):
-    """Remove directories that no reader needs any more, and directories of crashed writers.
-
-    The worker cleans the table without Spark; see `on_worker`.
-
-    Args:
-        table: `db.table`.
-        partition: `month=1`, or None for every partition.
-        retention_s: how many seconds a directory is kept after a newer directory has replaced it.
-        orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
-        remove_unknown_after: remove unknown files that have not changed for this time, such as `30
-            days`; at least `1 day`. A cleaning must have found them a day before. By default,
-            unknown files and directories are only listed.
-        plan_only: list exactly what would be removed, and remove nothing.
-        on_worker: by default, a Spark driver cleans the table if it would run as a different user
-            than the worker (in cluster deploy mode, with a login for Spark, or with `env_vars`).
-            The same applies if the task has `spark.hadoop.*` settings or a `properties_file`, or if
-            the worker cannot change the table's files. With True, always the worker; with False,
-            always a driver.
-    """
-
-    does = "Removes directories of {table} that no reader needs any more."
-    returns = (
-        "the status, and for each partition the directories that were removed or kept, and why"
-    )
-
-    @declaration
-    def __init__(  # noqa: PLR0913 - the operator's interface
-        self,
-        *,
-        table: kinds.Table,
-        partition: kinds.PartitionName = None,
-        retention_s: kinds.Seconds = 0.0,
-        orphan_age_s: kinds.Seconds = 86400.0,
-        remove_unknown_after: kinds.UnknownAge = None,
-        plan_only: kinds.Switch = False,  # not `dry_run`, which is a method of Airflow's operators
-        **kwargs: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        super().__init__(**kwargs)
-        self.take_arguments(locals())
-
-    def build_job(self) -> CleanSpec:
-        """Return the clean job's spec from the rendered arguments."""
-        return CleanSpec.of_table(**self.job_arguments())
-
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each directory that the job has removed or would remove."""
-        return cleaning_lines(result.details)
+    def build_job(self) -> ChangeFeedSpec:
+        """Return the spec of the range that the rendered arguments describe."""
+        return job_with(ChangeFeedSpec(**self.job_arguments()), self.parameters)

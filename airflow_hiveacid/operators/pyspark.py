@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.job import JobSpec
 
 _WRITTEN = ("inserts", "changes", "overwrites")
 _LISTS = ("reads", *_WRITTEN)
@@ -24,7 +21,6 @@ _Tables = Annotated[Sequence[str], setting(arguments.table_names)]
 
 
 def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
-    """Return the texts of a program's arguments; None has no text."""
     if not isinstance(value, list | tuple) or None in value:
         raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
     return tuple(map(str, value))

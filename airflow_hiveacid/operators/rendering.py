@@ -16,17 +16,13 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
-from jinja2 import TemplateNotFound, Undefined, pass_context
+from jinja2 import Environment, TemplateNotFound, Undefined, pass_context
 from jinja2.lexer import TOKEN_DATA
 
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from jinja2 import Environment
 
 _NEWLINE: Final = re.compile("\r\n|\r|\n")
 
@@ -110,7 +106,6 @@ class ValueRendering:
                 setattr(self, field, self._read_file(value, env))
 
     def _read_file(self, text: object, env: Environment) -> object:
-        """Return the contents of the file that a text names, or the text if it names no file."""
         if not names_file(text, self.template_ext):
             return text
         if env.loader is None:

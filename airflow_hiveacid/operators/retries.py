@@ -12,10 +12,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.airflow_names import (
     HAS_RETRY_POLICIES,
@@ -25,21 +26,7 @@ from airflow_hiveacid.airflow_names import (
     RetryPolicy,
     RetryRule,
 )
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    LocationNotFoundError,
-    LockNotAcquiredError,
-    MetastoreUnavailableError,
-    RetryableError,
-    SourceNotFoundError,
-    TransactionAbortedError,
-    WriteConflictError,
-    subclasses,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from airflow_hiveacid.format import errors
 
 _LOCK_DELAY: Final = timedelta(minutes=5)
 _CONFLICT_DELAY: Final = timedelta(seconds=15)
@@ -70,32 +57,32 @@ def hive_acid_retry_policy(
     return ExceptionRetryPolicy(
         rules=[
             RetryRule(
-                exception=LockNotAcquiredError,
+                exception=errors.LockNotAcquiredError,
                 retry_delay=lock_delay,
                 reason="another transaction holds the lock",
             ),
             RetryRule(
-                exception=[WriteConflictError, TransactionAbortedError],
+                exception=[errors.WriteConflictError, errors.TransactionAbortedError],
                 retry_delay=conflict_delay,
                 reason="the transaction was aborted; none of its changes are visible",
             ),
             RetryRule(
-                exception=[MetastoreUnavailableError, CommitStateUnknownError],
+                exception=[errors.MetastoreUnavailableError, errors.CommitStateUnknownError],
                 retry_delay=server_delay,
                 reason="the metastore did not answer",
             ),
             RetryRule(
-                exception=LocationNotFoundError,
+                exception=errors.LocationNotFoundError,
                 retry_delay=conflict_delay,
                 reason="a directory was dropped or moved meanwhile",
             ),
             RetryRule(
-                exception=SourceNotFoundError,
+                exception=errors.SourceNotFoundError,
                 retry_delay=source_delay,
                 reason="the source may be late",
             ),
             RetryRule(
-                exception=RetryableError,
+                exception=errors.RetryableError,
                 reason="the failure may be temporary; no partial change was committed",
             ),
             *_rules_by_class(),
@@ -114,8 +101,8 @@ def _rules_by_class() -> list[RetryRule]:
             action=RetryAction.DEFAULT if cls.retryable else RetryAction.FAIL,
             reason="its cause is unknown" if cls.retryable else "a retry would fail, too",
         )
-        for cls in subclasses(HiveAcidError)
-        if "retryable" in vars(cls) and cls is not RetryableError
+        for cls in errors.subclasses(errors.HiveAcidError)
+        if "retryable" in vars(cls) and cls is not errors.RetryableError
     ]
     return rules[::-1]
 
@@ -155,11 +142,7 @@ class PolicyRetries:
 
     @contextmanager
     def applied_policy(self) -> Iterator[None]:
-        """Replace an error that the policy does not retry, unless Airflow applies the policy.
-
-        Raises:
-            AirflowFailException: the error that replaces it.
-        """
+        """Replace an error that the policy does not retry, unless Airflow applies the policy."""
         if self._is_policy_applied or self.retry_policy is None:
             yield
             return

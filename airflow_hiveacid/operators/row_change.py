@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.engine import Engine
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
+from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.statements.specs import (
-    PARAMETERS,
-    Form,
-    check_parameters_early,
-    read_statement,
-)
 from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.statements.arguments import null_columns
+from airflow_hiveacid.plan.arguments import EarlyChecks
+from airflow_hiveacid.plan.statements.arguments import null_columns, partition_values
+from airflow_hiveacid.plan.statements.parameters import (
+    check_all_used,
+    check_early,
+    texts_of,
+    with_parameters,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-
+PARAMETERS: Final = "parameters"
 
 # Before these steps end, a transaction can be aborted without a trace.
 _ABORTABLE_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
@@ -80,7 +81,6 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
 
         let_pandas_wait()
         from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - for tasks only
         from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
 
         def on_step(step: str) -> None:
@@ -97,18 +97,58 @@ class StatementOperator(HiveAcidRowChangeOperator):
     """Run one statement; a task with several statements takes a mapping of the same arguments."""
 
     shows_statement = True
-    statement_type: ClassVar[type[StatementSpec]]
-    """The type of the statement's spec."""
 
     @classmethod
-    def form(cls) -> Form:
-        """Return the statement's arguments and the type of its spec."""
-        own = {
+    def statement_arguments(cls) -> dict[str, Argument]:
+        """Return the arguments of the statement by name, without those of the task."""
+        return {
             name: argument
             for name, argument in cls.argument_table.items()
             if argument.in_job or name == PARAMETERS
         }
-        return Form(spec=cls.statement_type, arguments=own)
+
+    @classmethod
+    def check_names(cls, given: Collection[str], where: str) -> None:
+        """Check that a statement has all required arguments of its kind, and no unknown ones."""
+        own = cls.statement_arguments()
+        for name in given:
+            if name not in own:
+                raise ConfigurationError(
+                    f"{where} has no argument {name!r}; allowed are {', '.join(own)}"
+                )
+        for name in sorted(own):
+            if own[name].is_required and name not in given:
+                raise ConfigurationError(f"{where} lacks {name!r}")
+
+    @classmethod
+    def read_statement(
+        cls,
+        given: Mapping[str, Any],
+        *,
+        where: str = "",
+        nulls: Collection[str] = (),
+        others: Mapping[str, Parameter] = {},
+    ) -> tuple[StatementSpec, frozenset[str]]:
+        """Return the spec of one statement of a task, and the names of the parameters in its SQL.
+
+        A missing argument gets the default of the spec. `nulls` are the partition columns whose
+        value in the DAG is a literal None. `where` and `others` are as in `check_parameters_early`.
+        """
+        cls.check_names(given, where)
+        values = {}
+        for name, value in given.items():
+            argument = cls.argument_table[name]
+            read = argument.read
+            if read is partition_values:
+                read = bind(partition_values, nulls=nulls)
+            values[argument.field or name] = read(value, f"{where}[{name!r}]" if where else name)
+        own, place = values.pop(PARAMETERS, {}), _place_of_parameters(where)
+        for name in own:
+            if name in others:
+                raise ConfigurationError(f"{place}[{name!r}] is also a parameter of the whole task")
+        spec, names = with_parameters(cls.spec_type(**values), {**others, **own}, place)
+        check_all_used(own, names, place)
+        return spec, names
 
     def take_statement(self, given: Mapping[str, Any]) -> None:
         """Take the arguments of the statement as by `take_arguments`; check its parameters."""
@@ -118,12 +158,26 @@ class StatementOperator(HiveAcidRowChangeOperator):
 
     def build_job(self) -> StatementSpec:
         """Return the spec of the statement that the rendered arguments describe."""
-        form = self.form()
-        values = {name: getattr(self, name) for name in form.arguments}
+        values = {name: getattr(self, name) for name in self.statement_arguments()}
         nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
-        spec, _ = read_statement(form, values, nulls=nulls)
-        return spec
+        return self.read_statement(values, nulls=nulls)[0]
 
 
 class SimpleStatementOperator(StatementOperator, InProcessOperator):
     """Run one statement that may be simple enough for the worker."""
+
+
+def check_parameters_early(
+    early: EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
+) -> None:
+    """Check the parameters of a statement, except those that contain a template.
+
+    `where` is the name of the mapping with the statement's arguments (`values`), for error
+    messages; it is empty without a mapping. `others` are the parameters of the whole task.
+    """
+    place = _place_of_parameters(where)
+    check_early(early, values.get(PARAMETERS, {}), texts_of(values), place, others=others)
+
+
+def _place_of_parameters(where: str) -> str:
+    return f"{where}[{PARAMETERS!r}]" if where else PARAMETERS

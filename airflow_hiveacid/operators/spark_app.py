@@ -13,83 +13,59 @@ import os
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ConfigurationError,
-    EarlierRunUnknownError,
-    HiveAcidError,
-    StatementChangedError,
-    TaskKilledError,
-)
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
+from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.short_form import is_short, short_form
-from airflow_hiveacid.jobs.specs.job import JobSpec, application_of
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec, application_of
 from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.links import (
-    DriverLinks,
-    SparkApplicationLink,
-    SparkUiLink,
-    show_table,
-)
+from airflow_hiveacid.operators.reporting import links, task_view
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
-from airflow_hiveacid.operators.reporting.outlets import describe_outlets
-from airflow_hiveacid.operators.reporting.plan_text import result_lines
-from airflow_hiveacid.operators.reporting.task_view import (
-    MAP_INDEX_TEMPLATE,
-    TaskView,
-    with_short_traceback,
-)
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms, describe_outlets
+from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_lines
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
-from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission import deferral, provider_names
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
-from airflow_hiveacid.operators.submission.deferral import (
-    Progress,
-    client_arguments,
-    why_not_deferred,
-)
 from airflow_hiveacid.operators.submission.given_secrets import mask_secrets
-from airflow_hiveacid.operators.submission.kill import abort_attempt
+from airflow_hiveacid.operators.submission.kill import Attempt, abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
-from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
+from airflow_hiveacid.operators.submission.submission import (
+    Lineage,
+    Program,
+    SparkArguments,
+    Submission,
+)
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
 from airflow_hiveacid.operators.submission.unused_settings import check_settings
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.text import statement_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-    from airflow_hiveacid.operators.submission.deferral import Woken
-    from airflow_hiveacid.operators.submission.kill import Attempt
 
 _DEFAULT_QUEUE: Final = conf.get("operators", "default_queue", fallback="default")
 _SPARK_CONNECTION: Final = "spark_default"
@@ -102,7 +78,7 @@ _Cores = Annotated[int | str | None, setting()]
 
 
 class HiveAcidSparkOperator(
-    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, SparkSubmitOperator
+    DeclaredArguments, ValueRendering, task_view.TaskView, PolicyRetries, SparkSubmitOperator
 ):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
@@ -143,8 +119,14 @@ class HiveAcidSparkOperator(
     """
 
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json"}
-    operator_extra_links = (*TaskView.operator_extra_links, SparkApplicationLink(), SparkUiLink())
+    operator_extra_links = (
+        *task_view.TaskView.operator_extra_links,
+        links.SparkApplicationLink(),
+        links.SparkUiLink(),
+    )
 
+    spec_type: ClassVar[Callable[..., Any]]
+    """The type of the job's spec, or a method that makes the spec."""
     keeps_whole_result: ClassVar[bool] = False
     """True if the result directory, if any, always gets the whole result."""
 
@@ -169,7 +151,7 @@ class HiveAcidSparkOperator(
         start_timeout_s: _Number = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
-        map_index_template: str | None = MAP_INDEX_TEMPLATE,
+        map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
         name: str = "",
         total_executor_cores: _Cores = None,
         executor_cores: _Cores = None,
@@ -192,27 +174,28 @@ class HiveAcidSparkOperator(
         if type(self).program_of is HiveAcidSparkOperator.program_of:
             for argument in ("application", "application_args"):
                 if kwargs.get(argument):
-                    raise ConfigurationError(
+                    raise errors.ConfigurationError(
                         f"task {self.task_id!r}: {type(self).__name__} sets {argument} itself;"
                         " remove it, or use HiveAcidPySparkOperator for a program"
                     )
         if conn_id and spark_conn_id and conn_id != spark_conn_id:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
                 f" {spark_conn_id!r}; they mean the same, so give only one of them"
             )
         spark_conn_id = spark_conn_id or conn_id or _SPARK_CONNECTION
         self.take_arguments(locals())
         self.deferrable = deferrable
-        self.driver_links = DriverLinks()
-        self._progress = Progress()
+        self.driver_links = links.DriverLinks()
+        self._progress = deferral.Progress()
         self._spec: JobSpec | None = None
         self._submitter: Submitter | None = None
         self._is_killed = False
 
     def build_job(self) -> Job:
         """Return the spec of the operator's only job, from the rendered arguments."""
-        raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
+        job: Job = type(self).spec_type(**self.job_arguments())
+        return job
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
         """Return the jobs that the rendered arguments describe, in order.
@@ -232,7 +215,7 @@ class HiveAcidSparkOperator(
         """Return the task's job as SQL text; empty if no SQL statement expresses the job."""
         return statement_text(self.build_job())
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
         """Run the jobs, one after another, and return their results as JSON.
 
@@ -243,10 +226,10 @@ class HiveAcidSparkOperator(
         # Fix the keys of the task's jobs now: if this try fails, the next try needs the same keys.
         key_of(context)
         self._progress.begin(self.execution_timeout)
-        show_table(self, context)
+        links.show_table(self, context)
         return self._run_jobs(context)
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
         """Read the result of the driver that the trigger followed, and run the remaining jobs."""
         self._progress.resume(event)
@@ -270,7 +253,7 @@ class HiveAcidSparkOperator(
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._with_position(number):
                     results.append(self.run_one(context, number, job))
-        except (StatementChangedError, EarlierRunUnknownError):
+        except (errors.StatementChangedError, errors.EarlierRunUnknownError):
             # The error asks the user to check the table and clear the task. So record this
             # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
@@ -298,10 +281,9 @@ class HiveAcidSparkOperator(
 
     @contextmanager
     def _with_position(self, number: int) -> Iterator[None]:
-        """Count a failed job; if there are several jobs, add its position to the error."""
         try:
             yield
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             count_failure(error)
             if position := self.position_of(number):
                 error.add_note(position)
@@ -326,10 +308,6 @@ class HiveAcidSparkOperator(
         """Return the longest wait for locks, in seconds."""
         timeout_s: float | None = self.value_of("lock_timeout_s")
         return settings.lock_timeout_s if timeout_s is None else timeout_s
-
-    def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
-        """Return the log lines that precede the table of a result."""
-        return ()
 
     @property
     def under_way(self) -> Attempt | None:
@@ -390,11 +368,7 @@ class HiveAcidSparkOperator(
         return status == SUCCEEDED
 
     def poll_until_complete(self, external_id: object, context: Context) -> None:
-        """Wait until the driver ends; see `Submitter.follow`.
-
-        Raises:
-            TaskDeferred: a trigger waits instead.
-        """
+        """Wait until the driver ends; see `Submitter.follow`."""
         if self.deferrable and self._why_not_deferred() is None:
             self._wait_in_triggerer(str(external_id), context)
         self._at_work.follow(str(external_id))
@@ -430,13 +404,13 @@ class HiveAcidSparkOperator(
                     self._check_before_submit(context, submission, hook)
                 failure = self._submit(context, submission, woken)
             if self._is_killed:
-                raise TaskKilledError(
+                raise errors.TaskKilledError(
                     "the task was killed: its Spark driver was stopped, its transaction aborted"
                 ) from None
             result = self._at_work.collect(spec, failure)
-        if isinstance(failure, ApplicationNotStartedError):
+        if isinstance(failure, errors.ApplicationNotStartedError):
             abort_attempt(spec)  # the driver may have started just before the cluster ended it
-        if result is None and isinstance(failure, HiveAcidError):
+        if result is None and isinstance(failure, errors.HiveAcidError):
             raise failure
         judged = judge(
             spec,
@@ -451,7 +425,7 @@ class HiveAcidSparkOperator(
 
     def _report(self, result: JobResult) -> None:
         took_s = time.time() - self._progress.began_s
-        for line in (*self.describe(result), *result_lines(result, took_s)):
+        for line in (*detail_lines(result.details), *result_lines(result, took_s)):
             self.log.info("%s", printable(line))
         count_job(result, took_s)
 
@@ -505,7 +479,7 @@ class HiveAcidSparkOperator(
         try:
             submitter.end_left()
         except InterruptedError as exc:
-            raise TaskKilledError from exc
+            raise errors.TaskKilledError from exc
 
     def _resolve_target(self) -> SparkTarget:
         environment = {**os.environ, **(self.env_vars or {})}
@@ -587,9 +561,8 @@ class HiveAcidSparkOperator(
         return Bounds(start_s=timeout_s)
 
     def _submit(
-        self, context: Context, submission: Submission, woken: Woken | None
+        self, context: Context, submission: Submission, woken: deferral.Woken | None
     ) -> Exception | None:
-        """Submit the job or resume its driver; return the submission's exception, or None."""
         if self._is_killed and woken is None:
             return None
         if woken is None:
@@ -629,7 +602,7 @@ class HiveAcidSparkOperator(
         """
         try:
             yield
-        except (HiveAcidError, TaskDeferred, AirflowTaskTimeout):
+        except (errors.HiveAcidError, TaskDeferred, AirflowTaskTimeout):
             raise
         except BaseException:
             self.on_kill()
@@ -638,7 +611,7 @@ class HiveAcidSparkOperator(
             raise
 
     def _why_not_deferred(self) -> str | None:
-        return why_not_deferred(self._at_work.target, self._arguments())
+        return deferral.why_not_deferred(self._at_work.target, self._arguments())
 
     def _wait_in_triggerer(self, application_id: str, context: Context) -> NoReturn:
         from airflow_hiveacid.operators.submission.handover import HANDOVER  # noqa: PLC0415 - for tasks only
@@ -660,7 +633,7 @@ class HiveAcidSparkOperator(
                 note=note.to_json(),
                 hive_acid_conn_id=self.hive_acid_conn_id,
                 spark_conn_id=self.spark_conn_id,
-                client=client_arguments(self._arguments()),
+                client=deferral.client_arguments(self._arguments()),
                 start_timeout_s=self._bounds().start_s,
                 shows_log=shows_log,
             ),

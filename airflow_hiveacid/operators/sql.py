@@ -10,22 +10,31 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow.sdk import Context
+
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import TaskKilledError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
-from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms
+from airflow_hiveacid.operators.reporting.plan_text import answer_lines
 from airflow_hiveacid.operators.row_change import InProcessOperator
-from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
-from airflow_hiveacid.operators.statements.notes import Order, StatementNote
+from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+from airflow_hiveacid.operators.submission.kill import Attempt
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import (
@@ -33,19 +42,7 @@ from airflow_hiveacid.plan.statements.parameters import (
     check_values_early,
     stand_ins,
 )
-from airflow_hiveacid.sql.script import read_script
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-    from airflow_hiveacid.operators.submission.kill import Attempt
-    from airflow_hiveacid.sql.script import Statement
+from airflow_hiveacid.sql.script import Statement, read_script
 
 
 class HiveAcidSqlOperator(InProcessOperator):
@@ -136,10 +133,6 @@ class HiveAcidSqlOperator(InProcessOperator):
         statement = self._statements[number - 1]
         return f"in statement {number} of sql, line {statement.line}, column {statement.column}"
 
-    def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was compacted."""
-        return compaction_lines(result.details)
-
     def _order_of(self, context: Context, number: int, job: Job | MetastoreStatement) -> Order:
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
         return Order(
@@ -175,3 +168,48 @@ class HiveAcidSqlOperator(InProcessOperator):
         names = frozenset[str]().union(*[statement.parameters for statement in statements])
         check_all_used(given, names, "parameters")
         return statements
+
+
+def run_in_metastore(
+    hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
+) -> JobResult:
+    """Execute a statement with metastore calls, and return the statement's result."""
+    began_s = time.monotonic()
+    state = note.before()
+    outcome = hook.run(
+        statement,
+        terms=JobTerms(
+            job_key=order.job_key,
+            attempt=AttemptId.parse(order.attempt),
+            lock_timeout_s=order.lock_timeout_s,
+        ),
+        before=state,
+        on_begin=note.begin,
+    )
+    if outcome.has_changed:
+        status = JobStatus.COMMITTED
+    else:
+        status = JobStatus.NOTHING_TO_DO if state is None else JobStatus.ALREADY_DONE
+    details: dict[str, JsonValue] = {}
+    if statement.asks_only:
+        rows = [dict(row) for row in outcome.rows]
+        details = {"rows": rows, "count": len(outcome.rows)}
+    return JobResult(
+        kind=statement.kind,
+        job_key=order.job_key,
+        status=status,
+        table=statement.target,
+        txn_id=outcome.txn_id,
+        partitions=tuple(str(name) for name in outcome.partitions),
+        seconds=time.monotonic() - began_s,
+        details=details,
+    )
+
+
+def what_came_of(result: JobResult) -> str:
+    """Return a one-line summary of a metastore statement's result."""
+    target = f" {result.table}" if result.table else ""
+    if "count" in result.details:
+        return f"{result.kind}{target}: {result.details['count']} rows"
+    parts = f", partitions {', '.join(result.partitions)}" if result.partitions else ""
+    return f"{result.kind}{target}: {result.status.value}{parts}"

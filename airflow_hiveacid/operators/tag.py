@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -24,11 +24,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.task_view import (
-    MAP_INDEX_TEMPLATE,
-    TaskView,
-    with_short_traceback,
-)
+from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
@@ -37,7 +33,6 @@ from airflow_hiveacid.plan.statements.text import as_of, name_text
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context
 
 
 class TagAction(enum.Enum):
@@ -48,7 +43,9 @@ class TagAction(enum.Enum):
     DROP = "drop"
 
 
-class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator):
+class HiveAcidTagOperator(
+    DeclaredArguments, ValueRendering, task_view.TaskView, PolicyRetries, BaseOperator
+):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and
@@ -102,7 +99,7 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRet
         ] = LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
-        map_index_template: str | None = MAP_INDEX_TEMPLATE,
+        map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
@@ -124,7 +121,7 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRet
         until = "" if expires is None else f" -- until {expires.isoformat()}"
         return f"ALTER TABLE {table} {verb} {name}{version}{retention}{until}"
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Make, move or drop the tag, and return its version."""
         self._check_together()

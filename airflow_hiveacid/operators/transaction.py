@@ -15,36 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs import statements as job_specs
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    MultiInsertSpec,
-    StatementSpec,
-    TransactionSpec,
-)
-from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators import hive_acid, kinds, row_change
 from airflow_hiveacid.operators.declaration import declaration, setting
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidDeleteOperator,
-    HiveAcidInsertOperator,
-    HiveAcidLoadOperator,
-    HiveAcidMergeOperator,
-    HiveAcidTruncateOperator,
-    HiveAcidUpdateOperator,
-)
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.row_change import InProcessOperator, StatementOperator
-from airflow_hiveacid.operators.statements.specs import (
-    Form,
-    check_names,
-    check_parameters_early,
-    read_statement,
-)
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
 from airflow_hiveacid.plan.statements.parameters import (
@@ -56,22 +37,19 @@ from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.parameters import Parameter
+_Part = job_specs.StatementSpec | job_specs.MultiInsertSpec
 
-_Part = StatementSpec | MultiInsertSpec
-
-_STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
-    "insert": HiveAcidInsertOperator,
-    "update": HiveAcidUpdateOperator,
-    "delete": HiveAcidDeleteOperator,
-    "truncate": HiveAcidTruncateOperator,
-    "load": HiveAcidLoadOperator,
-    "merge": HiveAcidMergeOperator,
+_STATEMENTS: Final[Mapping[str, type[row_change.StatementOperator]]] = {
+    "insert": hive_acid.HiveAcidInsertOperator,
+    "update": hive_acid.HiveAcidUpdateOperator,
+    "delete": hive_acid.HiveAcidDeleteOperator,
+    "truncate": hive_acid.HiveAcidTruncateOperator,
+    "load": hive_acid.HiveAcidLoadOperator,
+    "merge": hive_acid.HiveAcidMergeOperator,
 }
 
 
-class HiveAcidTransactionOperator(InProcessOperator):
+class HiveAcidTransactionOperator(row_change.InProcessOperator):
     """Run statements on one or more tables as one transaction.
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
@@ -121,7 +99,7 @@ class HiveAcidTransactionOperator(InProcessOperator):
         else:
             self._check_parts(early, statements, names)
 
-    def build_job(self) -> TransactionSpec:
+    def build_job(self) -> job_specs.TransactionSpec:
         """Return the spec of the transaction that the rendered statements describe."""
         return self._read(self.statements, "statements", self.value_of("parameters"))
 
@@ -135,8 +113,8 @@ class HiveAcidTransactionOperator(InProcessOperator):
             else:
                 kind, values = _only_key(entry, f"statements[{position}]")
                 nulls = self._nulls_at(position)
-                spec, _ = read_statement(
-                    _form_of(kind), values, nulls=nulls, others=self.value_of("parameters")
+                spec, _ = _operator_of(kind).read_statement(
+                    values, nulls=nulls, others=self.value_of("parameters")
                 )
                 texts.append(statement_text(spec))
         return ";\n".join(texts) + ";"
@@ -148,7 +126,7 @@ class HiveAcidTransactionOperator(InProcessOperator):
 
     def _read(
         self, statements: object, argument: str, parameters: Mapping[str, Parameter]
-    ) -> TransactionSpec:
+    ) -> job_specs.TransactionSpec:
         if not isinstance(statements, list | tuple):
             raise ConfigurationError(f"{argument} must be a list, found {statements!r}")
         specs: list[_Part] = []
@@ -162,19 +140,18 @@ class HiveAcidTransactionOperator(InProcessOperator):
                 kind, values = _only_key(entry, where)
                 nulls = self._nulls_at(position)
                 where = f"{where}[{kind!r}]"
-                spec, own_names = read_statement(
-                    _form_of(kind), values, where=where, nulls=nulls, others=parameters
+                spec, own_names = _operator_of(kind).read_statement(
+                    values, where=where, nulls=nulls, others=parameters
                 )
                 specs.append(spec)
             names |= own_names
         check_all_used(parameters, names, "parameters")
         check_order(steps_of(specs))
-        return TransactionSpec(statements=tuple(specs))
+        return job_specs.TransactionSpec(statements=tuple(specs))
 
     def _of_text(
         self, sql: str, where: str, parameters: Mapping[str, Parameter]
     ) -> tuple[Sequence[_Part], frozenset[str]]:
-        """Return the statements in a SQL text, and the names of its parameters."""
         specs: list[_Part] = []
         names: frozenset[str] = frozenset()
         try:
@@ -186,14 +163,14 @@ class HiveAcidTransactionOperator(InProcessOperator):
                         f" {statement.column}: a compaction runs in separate transactions; use"
                         " HiveAcidCompactOperator"
                     )
-                if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
+                if isinstance(statement.job, MetastoreStatement | job_specs.CreateAsSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
                         f" {statement.column}: a DDL statement or metastore query cannot be part of"
                         " a transaction, because the metastore executes it at once; use"
                         " HiveAcidSqlOperator"
                     )
-                if isinstance(statement.job, TransactionSpec):
+                if isinstance(statement.job, job_specs.TransactionSpec):
                     specs.extend(statement.job.statements)  # a multi-insert
                 else:
                     specs.append(statement.job)
@@ -231,7 +208,9 @@ class HiveAcidTransactionOperator(InProcessOperator):
                     _check_values(early, kind, values, f"{where}[{kind!r}]")
                     if isinstance(values, Mapping) and parameters is not None:
                         argument = f"{where}[{kind!r}]"
-                        check_parameters_early(early, values, argument, others=parameters)
+                        row_change.check_parameters_early(
+                            early, values, argument, others=parameters
+                        )
             elif isinstance(entry, str) and not names_file(entry, self.template_ext):
                 is_known = arguments.is_settled(self.database) and parameters is not None
                 read = bind(self._of_text, parameters=stand_ins(parameters))
@@ -246,22 +225,22 @@ def _check_values(
 ) -> None:
     if not isinstance(values, Mapping):
         return  # the mapping is the result of a different task, so it is unknown here
-    form = _form_of(kind)
+    own = _operator_of(kind).statement_arguments()
     for name, value in values.items():
         # Parameters are checked together with the SQL text that uses them.
-        if (argument := form.arguments.get(name)) is not None:
+        if (argument := own.get(name)) is not None:
             argument.check_early(early, f"{where}[{name!r}]", value)
 
 
-def _form_of(kind: str) -> Form:
+def _operator_of(kind: str) -> type[row_change.StatementOperator]:
     if kind not in _STATEMENTS:
         raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_STATEMENTS)}")
-    return _STATEMENTS[kind].form()
+    return _STATEMENTS[kind]
 
 
 def _check_shape(entry: object, where: str) -> None:
     kind, values = _only_key(entry, where)
-    check_names(_form_of(kind), values, f"{where}[{kind!r}]")
+    _operator_of(kind).check_names(values, f"{where}[{kind!r}]")
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
@@ -272,7 +251,7 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
         )
     ((kind, values),) = entry.items()
     try:
-        _form_of(kind)
+        _operator_of(kind)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from error
     if not isinstance(values, Mapping):
@@ -289,12 +268,10 @@ def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_mapping(parameters: object) -> bool:
-    """Return true if the parameters are a literal mapping, and not a different task's result."""
     return isinstance(parameters, Mapping)
 
 
 def _nulls_of(statements: object) -> dict[int, frozenset[str]]:
-    """Map each statement's position to the partition columns whose value is a literal None."""
     entries = enumerate(statements if isinstance(statements, list | tuple) else ())
     return {
         position: parts.null_columns(values.get("partition"))

@@ -9,47 +9,35 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-    PartitionsFailedError,
-    SparkNeededError,
-    StorageError,
-    TaskKilledError,
-    UnsupportedTableError,
-)
+from airflow.sdk import Context
+
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
 # have other settings for the store.
 _LEFT_TO_DRIVER: Final = (
-    ConfigurationError,
-    PartitionsFailedError,
-    SparkNeededError,
-    StorageError,
-    UnsupportedTableError,
+    errors.ConfigurationError,
+    errors.PartitionsFailedError,
+    errors.SparkNeededError,
+    errors.StorageError,
+    errors.UnsupportedTableError,
 )
 
 
@@ -93,11 +81,7 @@ class EngineOperator(HiveAcidSparkOperator):
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run a job on the worker, or, if necessary, with Spark.
-
-        Raises:
-            HiveAcidError: a table is missing or of the wrong kind, or cannot be listed or cleaned.
-        """
+        """Run a job on the worker, or, if necessary, with Spark."""
         if isinstance(job, MetastoreStatement):
             return super().run_one(context, number, job)
         if self._progress.is_woken or self._has_left_driver(context):
@@ -115,7 +99,8 @@ class EngineOperator(HiveAcidSparkOperator):
             except _LEFT_TO_DRIVER as error:
                 if engine is Engine.WORKER or self._is_killed:
                     raise
-                say = self.log.info if isinstance(error, SparkNeededError) else self.log.warning
+                is_usual = isinstance(error, errors.SparkNeededError)
+                say = self.log.info if is_usual else self.log.warning
                 say("the worker cannot do this job, so a Spark driver does it: %s", error)
         if result is None:
             return super().run_one(context, number, job)
@@ -150,7 +135,7 @@ class EngineOperator(HiveAcidSparkOperator):
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
         if self._is_killed:
-            raise TaskKilledError
+            raise errors.TaskKilledError
 
     @property
     def _may_use_worker(self) -> bool:
@@ -162,10 +147,9 @@ class EngineOperator(HiveAcidSparkOperator):
 
     @contextmanager
     def _with_advice(self) -> Iterator[None]:
-        """Add to an error of the metastore how to let a Spark driver do the work."""
         try:
             yield
-        except (MetastoreUnavailableError, MetastoreLoginError) as error:
+        except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
             if self.chosen_engine not in {None, Engine.AUTO}:
                 name = "engine" if self.engine is not None else "on_worker"
@@ -206,7 +190,7 @@ class WorkerFirstOperator(EngineOperator):
         engine, on_worker = super().chosen_engine, self.value_of("on_worker")
         older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
         if engine is not None and older is not None and older is not engine:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"task {self.task_id!r}: engine is {engine.value}, but on_worker={on_worker} means"
                 f" {older.value}; remove on_worker"
             )

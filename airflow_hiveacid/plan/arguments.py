@@ -1,13 +1,10 @@
 """Checks an operator's rendered arguments and converts them into parts of a job spec.
 
 Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
-inside mappings and lists. A reader takes a value and the argument's name. If the value is not what
-the reader returns, the reader raises ConfigurationError or InvalidNameError, whose message contains
-the name. A value may be a string, because a rendered template is a string. An operator's
-constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in an argument
-without a template is an import error of the DAG, not a failure at run time.
-
-`statements.arguments` checks sources, clauses and partitions.
+inside those. A reader takes a value, perhaps a rendered string, and the argument's name. For a
+wrong value, it raises ConfigurationError or InvalidNameError, whose message contains the name. An
+operator's constructor checks the arguments without templates (`EarlyChecks`), so a typo in one is
+an import error of the DAG. `statements.arguments` checks sources, clauses and partitions.
 
 Example:
     >>> names("id, day", "keys")
@@ -89,9 +86,7 @@ class EarlyChecks:
     def check(self, read: Callable[[Any, str], object], **given: object) -> None:
         """Parse the arguments that contain no templates, and discard the results.
 
-        Raises:
-            ConfigurationError: an argument is invalid; the message contains the names of the task
-                and the argument.
+        Raises ConfigurationError, with the names of the task and of the invalid argument.
         """
         for argument, value in given.items():
             if is_settled(value):
@@ -113,7 +108,6 @@ def _note_on(argument: str) -> str:
 
 @contextmanager
 def _named(argument: str) -> Iterator[None]:
-    """Add the argument's name to an error about an invalid table or partition name."""
     try:
         yield
     except InvalidNameError as error:
@@ -181,11 +175,7 @@ def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]
 
 
 def condition(value: str | None, argument: str) -> str:
-    """Return an SQL condition; None and a blank string are errors.
-
-    A template or a different task may return a blank value by mistake, and then the statement must
-    not apply to every row.
-    """
+    """Return an SQL condition; None and a blank string may come from a template by mistake."""
     if value is None or not text(value, argument).strip():
         problem = "None" if value is None else "blank"
         raise ConfigurationError(
@@ -196,16 +186,22 @@ def condition(value: str | None, argument: str) -> str:
 
 def assignments(value: object, argument: str) -> dict[str, str]:
     """Return a mapping from target columns to SQL expressions."""
-    if not isinstance(value, Mapping) or not value:
+    texts = mapped_texts(value, argument, "columns to SQL expressions")
+    if not texts:
         raise ConfigurationError(f"{argument} must map columns to SQL expressions, found {value!r}")
+    return texts
+
+
+def mapped_texts(value: object, argument: str, what: str) -> dict[str, str]:
+    """Return a mapping of strings to strings, in the given order."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{argument} must map {what}, found {value!r}")
     return {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
     """Return a mapping from columns to Hive types, in the given order."""
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
-    types = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    types = mapped_texts(value, argument, "columns to Hive types")
     for name, type_text in types.items():
         try:
             parse_type(type_text)
@@ -255,19 +251,15 @@ def truth(value: object, argument: str) -> bool:
 
 def delta_count(value: float | str | None, argument: str) -> int | Off | None:
     """Return a threshold for the number of delta directories; see `GivenThresholds`."""
-    if value is None:
-        return None
-    if _is_off(value):
-        return Off.OFF
+    if value is None or _is_off(value):
+        return None if value is None else Off.OFF
     return GivenThresholds(delta_count=whole_number(value, argument)).delta_count
 
 
 def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
     """Return a threshold for the bytes of deltas as a share of the base's bytes."""
-    if value is None:
-        return None
-    if _is_off(value):
-        return Off.OFF
+    if value is None or _is_off(value):
+        return None if value is None else Off.OFF
     try:
         ratio = float(value)
     except (TypeError, ValueError):
@@ -392,10 +384,7 @@ def version_text(value: int | str | datetime | VersionSpec, argument: str) -> st
 
 
 def retention(value: float | str, argument: str) -> float:
-    """Return the number of seconds for which the ledger keeps the entry of a finished job.
-
-    The ledger must keep the entry for longer than the longest retry delay, so for at least an hour.
-    """
+    """Return how long the ledger keeps the entry of a finished job: longer than any retry delay."""
     retention_s = number(value, argument)
     if retention_s < _SHORTEST_RETENTION_S:
         raise ConfigurationError(

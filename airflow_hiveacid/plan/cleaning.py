@@ -1,9 +1,9 @@
 """Decides which directories and files of a table may be removed now, and which must be kept.
 
 Takes the state that a new reader would see, and notes about when a cleaner first saw each
-replacement. Returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but need no access to
-the metastore's database (docs/decisions/cleaning.md). A directory is listed as aborted only if all
-its write IDs are aborted (HIVE-25502, HIVE-24481). Must not access a file system or a metastore.
+replacement. The rules are those of Hive's Cleaner, without the metastore's database
+(docs/decisions/cleaning.md). A directory is aborted only if all its write IDs are (HIVE-25502,
+HIVE-24481). Must not access a file system or a metastore.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class StagingDirectory:
 class Removal:
     """A path below the location, and why it is removed or kept.
 
-    Versions below `ends` cannot be read without the path; if no version needs the path, `ends` is
-    0. `replaced_by` is the directory that new readers read instead. For aborted directories,
-    left-over directories and uploads, `replaced_by` is empty.
+    Versions below `ends` cannot be read without the path; 0 if no version needs it. `replaced_by`
+    is the directory that new readers read instead, if there is one.
     """
 
     path: str
@@ -71,11 +70,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownPath:
-    """A file or directory below the location that no metadata of the table knows.
+    """A file or directory below the location that no metadata of the table knows, and why.
 
-    `why` is the reason. `age_s` is the time since the newest change below the path, in seconds;
-    None if the store does not provide the time, or provides 0 instead. If `is_removable` is False,
-    no cleaning removes the path.
+    `age_s` is the time since the newest change below it; None if the store provides no time, or 0.
+    No cleaning removes the path unless `is_removable`.
     """
 
     path: str
@@ -89,10 +87,9 @@ class UnknownPath:
 class CleaningPlan:
     """The paths to remove and the paths to keep.
 
-    `unseen` are the names of replacements that have no note yet. Before removing any path, the
-    caller writes a note for each replacement, with the high watermark of the transactions in this
-    plan. `waited_for` lists the readers that may still need the kept paths. `unknown` are the
-    unknown paths that this plan leaves alone.
+    `unseen` are replacements without a note. Before removing any path, the caller writes a note for
+    each, with the high watermark of the transactions. `waited_for` are the readers that may still
+    need the kept paths. `unknown` are the unknown paths that this plan leaves alone.
     """
 
     remove: tuple[Removal, ...]
@@ -134,11 +131,10 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CleaningPlan:
     """Return the cleaning plan for the directory of a table or partition.
 
-    `state` is that of a new reader, and `readers` are the open transactions that may read the
-    table. `seen` has the notes about replacements, by directory name. A replaced directory is kept
-    for `retention_s` seconds, and a staging directory for `orphan_age_s`. Rows of an insert-only
-    table have no write IDs. The paths in `held` must be kept although no new reader needs them,
-    each with the reason.
+    `state` is that of a new reader; `readers` are the open transactions that may read the table.
+    `seen` has the notes about replacements, by directory name. A replaced directory is kept for
+    `retention_s`, a staging directory for `orphan_age_s`. `held` has further paths to keep, each
+    with the reason.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -173,10 +169,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 
 
 def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
-    """Return the replaced paths with files that no compaction has read, each with the reason.
-
-    Hive's compactor ignores files with other names. A base does not prove that they are not needed.
-    """
+    """Return the replaced paths with files that Hive's compactor ignores, and the reasons."""
     files = {
         d.text: (d.unread[0].file.path, d.unread[0].why)
         for d in state.obsolete_directories
@@ -223,11 +216,9 @@ def plan_unknown(
 ) -> CleaningPlan:
     """Return a plan that covers only unknown paths, whose removal a user has requested.
 
-    The age of a file is not enough: a user may have moved an old file to its place just now, and
-    the clock of the store, or of this machine, may be wrong. So a file also stays for
-    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in `seen`;
-    `now_seen` is the note for the others. No reader of ours needs an unknown file, but a reader of
-    another program may have listed it.
+    A user may have moved an old file to its place just now, and clocks may be wrong. So a file also
+    stays for `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in
+    `seen`; `now_seen` is the note for the others. A reader of another program may have listed it.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -267,9 +258,8 @@ def plan_uploads(
 ) -> tuple[tuple[LeftUpload, Removal], ...]:
     """Return the open uploads to abort: old uploads whose writer is known to have ended.
 
-    The uploads were listed before `txns` and `write_ids` were read. The function ignores an upload
-    without a write ID or transaction ID in its path, because this provider did not start the
-    upload.
+    They were listed before `txns` and `write_ids` were read. Without a write ID or transaction ID
+    in its path, an upload is not of this provider, and is ignored.
     """
     removals = []
     for upload in uploads:
@@ -277,12 +267,9 @@ def plan_uploads(
         if owner is None or now_s - upload.begun_s < orphan_age_s:
             continue
         txn_id, write_id = owner
-        is_open = (
-            txn_id is not None and (txn_id in txns.open or txn_id > txns.high_watermark)
-        ) or (
-            write_id is not None
-            and (write_id in write_ids.open or write_id > write_ids.high_watermark)
-        )
+        is_open = txn_id is not None and (txn_id in txns.open or txn_id > txns.high_watermark)
+        if write_id is not None:
+            is_open = write_id in write_ids.open or write_id > write_ids.high_watermark
         if not is_open:
             why = "an upload that a dead worker left open"
             removals.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
@@ -305,8 +292,7 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
 def replaced(state: AcidState) -> list[tuple[str, int, str]]:
     """Return path, bytes and replacement of each directory or file that new readers ignore.
 
-    The replacement is the oldest existing base that replaced the path. So a path that an early base
-    replaced may be removed before a path that only the newest base replaced.
+    The replacement is the oldest existing base that replaced the path, so that it is removed early.
     """
     bases = sorted(
         (d for d in (*state.obsolete_directories, state.base) if d is not None and d.is_base),
@@ -332,8 +318,7 @@ def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
 def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
     """Return the oldest version that is readable without the paths that `replacement` replaced.
 
-    In a full-ACID table, each row of a wider delta keeps its write ID. So every version that is
-    readable with the narrower deltas is readable with the wider delta.
+    In a full-ACID table, each row of a wider delta keeps its write ID, so no version is lost.
     """
     name = parse_directory_name(replacement)
     if isinstance(name, BaseName):
@@ -360,11 +345,9 @@ def held_or_read(
 ) -> dict[str, str]:
     """Return the replaced paths that a current or recent tag needs, with a reason for each.
 
-    As long as a tag exists, a transaction that reads the tag's version may begin, even if the
-    version's files were replaced long ago, or if the version is older than the horizon. So a path
-    without its tag is kept until all transactions have ended that were open when a cleaner first
-    noticed the missing tag. `readers` were requested after the tags were read. The notes of the
-    partition, `seen`, are updated.
+    As long as a tag exists, a transaction that reads its version may begin. So a path that has lost
+    its tag is kept until all transactions have ended that were open when a cleaner first noticed
+    that. `readers` were requested after the tags were read. The notes in `seen` are updated.
     """
     reasons: dict[str, str] = {}
     for path, _, _ in replaced(state):
@@ -403,9 +386,9 @@ def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, 
 def waits_for(
     seen: FirstSeen, readers: Iterable[Reader], now_s: float, retention_s: float
 ) -> str | None:
-    """Return why a replaced directory must be kept for now, or None if it can be removed.
+    """Return why a directory, with the note on its replacement, must be kept now, or None.
 
-    `seen` is the note of when a cleaner first saw the replacement. The readers are sorted by ID.
+    The readers are sorted by ID.
     """
     earlier_readers = readers_before(seen, readers)
     if earlier_readers:

@@ -45,12 +45,9 @@ class Appearance(enum.Enum):
 class CompactionPlan:
     """One compaction of one directory.
 
-    `is_major` is True for a major compaction. `inputs` are the delta directories in the order of
-    their write IDs, for a major compaction after the base. `high` is the highest covered write ID,
-    and `low` is the lowest (0 if major). `bytes_in` is the size of all input files. `appears` is
-    the way in which the result becomes visible on the table's store. `has_older_readers` is True if
-    the metastore tracks uncommitted compactions, and some reader may have a snapshot from before
-    the compaction.
+    It covers the write IDs from `low` (0 if major) to `high`. `appears` is how the result becomes
+    visible on the table's store. `has_older_readers` is True if the metastore tracks uncommitted
+    compactions, and some reader may have a snapshot from before the compaction.
     """
 
     is_major: bool
@@ -58,7 +55,6 @@ class CompactionPlan:
     state: AcidState
     low: WriteId
     high: WriteId
-    bytes_in: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
     appears: Appearance = Appearance.AT_ONCE
     has_older_readers: bool = False
@@ -80,17 +76,23 @@ class CompactionPlan:
 
     @property
     def inputs(self) -> tuple[AcidDirectory, ...]:
-        """All directories that the result replaces."""
+        """All directories that the result replaces, in the order of write IDs after the base."""
         base = (self.state.base,) if self.is_major and self.state.base else ()
         return (*base, *self.state.deltas, *self.state.delete_deltas)
+
+    @property
+    def bytes_in(self) -> int:
+        """The size of all input files."""
+        directories = sum(directory.size_bytes for directory in self.inputs)
+        return directories + sum(file.size_bytes for file in self.read.originals)
 
     @property
     def score(self) -> float:
         """The bytes that each later read saves, for each byte that the compaction reads.
 
-        A read saves opening the directories that the result replaces (`OPEN_BYTES` each). After a
-        major compaction, it also saves the delete deltas and the rows that they delete. These rows
-        are counted with the size of their delete events, which is a lower limit.
+        A read saves opening the replaced directories (`OPEN_BYTES` each) and, after a major
+        compaction, the delete deltas and the rows that they delete. These rows count with the size
+        of their delete events, which is a lower limit.
         """
         results = 1 if self.is_major else self.has_deletes + self.has_inserts
         replaced = len(self.inputs) + (1 if self.is_major and self.state.originals else 0)
@@ -108,11 +110,10 @@ class CompactionPlan:
     def hides(self) -> bool:
         """True if only readers with a snapshot after the commit may see the result.
 
-        The result must be hidden if it has two directories, or if its rows have no write IDs. If
-        the metastore tracks uncommitted compactions, the result must also be hidden if its files
-        become visible one by one. A base must be hidden from older readers, because a Hive 4 reader
-        may read a base whose last write is not committed in the reader's snapshot (see
-        docs/decisions/compaction.md).
+        It must be hidden if it has two directories, if its rows have no write IDs, or if its files
+        become visible one by one and the metastore tracks uncommitted compactions. A Hive 4 reader
+        may read a base whose last write is not committed in the reader's snapshot, so older readers
+        must not see a base (docs/decisions/compaction.md).
         """
         if self.appears is not Appearance.AT_ONCE:
             return self.appears is not Appearance.FILE_BY_FILE
@@ -174,11 +175,10 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CompactionPlan | NoCompaction:
     """Return the plan for a compaction of one directory, or the reason not to compact it.
 
-    The high watermark of `state` is below all open write IDs. QUEUED is no choice here: the request
-    in the queue says MINOR or MAJOR. With `can_hide_until_commit`, results may have a `_v` suffix,
-    which needs a Hive 4 metastore and readers that understand it (`only_hive_4_reads`). `appears`
-    is how the result becomes visible on the table's store. AUTO compares `health` with the
-    thresholds; by default, it measures what needs neither a clock nor the contents of files.
+    The high watermark of `state` is below all open write IDs. The request in the queue replaces the
+    choice QUEUED. With `can_hide_until_commit`, results may have a `_v` suffix, which needs a Hive
+    4 metastore and readers that understand it (`only_hive_4_reads`). AUTO compares `health` with
+    the thresholds; by default, it measures what needs neither a clock nor the contents of files.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -199,15 +199,10 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
         state=state,
         kind=kind,
         appears=appears,
-        low=WriteId(0) if is_major else _low(deltas),
-        high=_high(state),
-        bytes_in=_size(deltas)
-        + (
-            (state.base.size_bytes if state.base else 0)
-            + sum(f.size_bytes for f in state.originals)
-            if is_major
-            else 0
-        ),
+        low=WriteId(0) if is_major else min(_write_ids(deltas)),
+        # Hive's class CompactorMR also names the result after the highest write ID of the inputs.
+        # The high watermark of the write ID list would cover write IDs of other partitions, too.
+        high=max((d.high for d in state.live), default=WriteId(0)),
     )
     files = (*(file for directory in plan.inputs for file in directory.files), *plan.read.originals)
     results = {result_of(file.name) for file in files}
@@ -231,9 +226,8 @@ def seen_by_halves(plan: CompactionPlan, files: int) -> str:
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
     """Return the deltas that readers read beside a compaction's base although they repeat its rows.
 
-    The highest write ID of such a delta is above the base's write ID, so a second compactor with a
-    later snapshot wrote the delta. The second compactor is a Hive 3.1 worker, which ignores our
-    locks; or it was started because the first compactor was suspended.
+    A second compactor with a later snapshot wrote such a delta: a Hive 3.1 worker, which ignores
+    our locks, or one that was started because the first compactor was suspended.
     """
     if not plan.is_major:
         return []
@@ -265,10 +259,9 @@ def replacing_base(
 def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
     """Return whether the published base of an aborted compaction must be removed again.
 
-    A suspended compactor may publish its base after a second compactor has taken its place. If a
-    delta of the second compactor has a higher write ID than this base, readers read both, and see
-    the common rows twice. The base may be removed only if all its inputs still exist, because
-    otherwise it may contain the only copy of a row.
+    A suspended compactor may publish its base after a second compactor. Readers read a delta of the
+    second with a higher write ID beside the base, and see the common rows twice. Without all its
+    inputs, the base may contain the only copy of a row, and must stay.
     """
     if not plan.is_major or plan.state.originals:
         return False
@@ -298,7 +291,6 @@ def _kind(
 def _why_minor_cannot(
     state: AcidState, kind: TransactionalKind, *, can_hide_until_commit: bool
 ) -> str | None:
-    """Return why a minor compaction of this state is not possible, or None if it is possible."""
     if kind is TransactionalKind.INSERT_ONLY:
         # Rows of an insert-only table have no write IDs, so a reader reads all of a delta or
         # nothing.
@@ -330,28 +322,6 @@ def _write_ids(deltas: Iterable[AcidDirectory]) -> set[WriteId]:
     return {end for name in names for end in (name.low, name.high)}
 
 
-_PAIR: Final = 2
-
-
 def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
-    """Return whether there is only one delta, or one delta and one delete delta.
-
-    Hive's class Worker has the same rule.
-    """
-    is_twins = len(deltas) == _PAIR and len({d.is_delete for d in deltas}) == _PAIR
-    return len(deltas) < _PAIR or is_twins
-
-
-def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:
-    return min(d.name.low for d in deltas if isinstance(d.name, DeltaName))
-
-
-def _high(state: AcidState) -> WriteId:
-    # Hive's class CompactorMR also names the result after the highest write ID of the inputs. The
-    # high watermark of the write ID list would also be correct, but would cover write IDs that only
-    # other partitions have.
-    return max((d.high for d in state.live), default=WriteId(0))
-
-
-def _size(directories: Iterable[AcidDirectory]) -> int:
-    return sum(d.size_bytes for d in directories)
+    """Return whether there is at most one delta and one delete delta, as in Hive's class Worker."""
+    return len({d.is_delete for d in deltas}) == len(deltas)

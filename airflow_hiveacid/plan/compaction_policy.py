@@ -25,14 +25,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     Off,
     check_not_all_off,
 )
-from airflow_hiveacid.plan.thresholds import (
-    ALSO_WHEN,
-    CompactionPolicy,
-    Threshold,
-    check_also_when,
-    check_delta_count,
-    check_delta_ratio,
-)
+from airflow_hiveacid.plan import thresholds
 
 # A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the
 # parameters of the table only (CompactorUtil.determineCompactionType). So a different letter case,
@@ -48,9 +41,9 @@ class GivenThresholds:
     """The thresholds that a task gives.
 
     None leaves a threshold to the table: its parameter applies, or else the default. `Off.OFF`
-    switches a threshold off, even if the table has a parameter for it. The keys of `also_when` are
-    values of `ALSO_WHEN`. Hive has no table parameters for these thresholds, so a missing one has
-    its default: 1000 aborted transactions, and otherwise none.
+    switches it off, even if the table has a parameter for it. The keys of `also_when` are values of
+    `ALSO_WHEN`, for which Hive has no table parameters; a missing one has its default: 1000 aborted
+    transactions, and otherwise none.
 
     Raises:
         ConfigurationError: a threshold is unknown or not positive, the ratio is above 1, or all
@@ -63,23 +56,26 @@ class GivenThresholds:
 
     def __post_init__(self) -> None:
         if isinstance(self.delta_count, int):
-            check_delta_count(self.delta_count)
+            thresholds.check_delta_count(self.delta_count)
         if isinstance(self.delta_ratio, int | float):
-            check_delta_ratio(self.delta_ratio)
+            thresholds.check_delta_ratio(self.delta_ratio)
         for name, limit in self.also_when.items():
-            check_also_when(name, 1 if isinstance(limit, Off) else limit)
+            thresholds.check_also_when(name, 1 if isinstance(limit, Off) else limit)
         check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     @property
     def counts_rows(self) -> bool:
         """True if there is a threshold for deleted rows; counting them needs the files' footers."""
-        return Threshold.DELETED_ROWS in self.also_limits
+        return thresholds.Threshold.DELETED_ROWS in self.also_limits
 
     @property
-    def also_limits(self) -> dict[Threshold, float]:
+    def also_limits(self) -> dict[thresholds.Threshold, float]:
         """The thresholds of `also_when` that apply, or their defaults, sorted as `ALSO_WHEN`."""
-        limits = {Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS, **self.also_when}
-        chosen = ((threshold, limits.get(threshold.value)) for threshold in ALSO_WHEN)
+        limits = {
+            thresholds.Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS,
+            **self.also_when,
+        }
+        chosen = ((threshold, limits.get(threshold.value)) for threshold in thresholds.ALSO_WHEN)
         return {
             threshold: limit
             for threshold, limit in chosen
@@ -94,35 +90,22 @@ class GivenThresholds:
             "also_when": {name: _plain(limit) for name, limit in self.also_when.items()},
         }
 
-    def policy_for(self, table: TableInfo) -> CompactionPolicy:
-        """Return the thresholds that apply to a table.
-
-        A partition is due when it reaches a threshold, also one of the table. Hive's Initiator
-        waits until the partition is above the threshold.
-        """
-        count, ratio = (
-            _COUNT.choose(self.delta_count, table),
-            _RATIO.choose(self.delta_ratio, table),
-        )
-        return CompactionPolicy(
-            delta_count=count.value,
-            delta_ratio=ratio.value,
-            count_origin=count.origin,
-            ratio_origin=ratio.origin,
+    def policy_for(self, table: TableInfo) -> thresholds.CompactionPolicy:
+        """Return the thresholds that apply to a table; Hive's own must be exceeded, not reached."""
+        count, count_origin, wrong_count = _COUNT.choose(self.delta_count, table)
+        ratio, ratio_origin, wrong_ratio = _RATIO.choose(self.delta_ratio, table)
+        return thresholds.CompactionPolicy(
+            delta_count=count,
+            delta_ratio=ratio,
+            count_origin=count_origin,
+            ratio_origin=ratio_origin,
             also_when=self.also_limits,
-            warnings=count.warnings + ratio.warnings,
+            warnings=(*wrong_count, *wrong_ratio),
         )
 
 
 def _plain(given: float | Off | None) -> float | str | None:
     return given.value if isinstance(given, Off) else given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice(Generic[_T]):
-    value: _T | None
-    origin: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +118,15 @@ class _Threshold(Generic[_T]):
     check: Callable[[_T], None]
     expected: str
 
-    def choose(self, given: _T | Off | None, table: TableInfo) -> _Choice[_T]:
+    def choose(
+        self, given: _T | Off | None, table: TableInfo
+    ) -> tuple[_T | None, str, tuple[str, ...]]:
+        """Return the value that applies, its table parameter if there is one, and complaints."""
         if given is not None:
-            return _Choice(value=None if isinstance(given, Off) else given)
+            return (None if isinstance(given, Off) else given), "", ()
         text = table.parameters.get(self.parameter)
         if text is None:
-            return _Choice(value=self.default)
+            return self.default, "", ()
         try:
             value = self.parse(text)
             self.check(value)
@@ -154,21 +140,21 @@ class _Threshold(Generic[_T]):
                 f" {self.expected}, so the default {self.default} applies; correct the parameter"
                 " or unset it"
             )
-            return _Choice(value=self.default, warnings=(complaint,))
-        return _Choice(value=value, origin=f"table parameter {self.parameter}")
+            return self.default, "", (complaint,)
+        return value, f"table parameter {self.parameter}", ()
 
 
 _COUNT: Final = _Threshold(
     parameter=COUNT_PARAMETER,
     default=DELTA_COUNT,
     parse=int,
-    check=check_delta_count,
+    check=thresholds.check_delta_count,
     expected="a whole number of 1 or more",
 )
 _RATIO: Final = _Threshold(
     parameter=RATIO_PARAMETER,
     default=DELTA_RATIO,
     parse=float,
-    check=check_delta_ratio,
+    check=thresholds.check_delta_ratio,
     expected="a number above 0 and at most 1",
 )

@@ -1,9 +1,8 @@
 """Decides whether a table can be converted, and which of its files are moved.
 
 Takes a table's definition and its directory listings. Returns the parameters to change and the
-files to move, or the reason why the conversion is not possible. In a flat table that becomes full
-ACID, files stay in place as original files, as in Hive's class OrcRawRecordMerger. See
-docs/decisions/conversion.md.
+files to move, or why the conversion is not possible. In a flat table that becomes full ACID, files
+stay in place as original files (Hive's OrcRawRecordMerger). See docs/decisions/conversion.md.
 """
 
 from __future__ import annotations
@@ -12,21 +11,11 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
+from airflow_hiveacid.format import names
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
-from airflow_hiveacid.format.names import (
-    DeltaName,
-    OriginalFileName,
-    data_file,
-    is_below_hidden,
-    looks_like_directory_name,
-    parse_directory_name,
-    parse_file_name,
-    staging_directory,
-    stays_below,
-)
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -81,16 +70,8 @@ def kept_table(ref: TableRef) -> TableRef:
 
 def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:
     """Return why a table's definition prevents a conversion, or None if it does not prevent it."""
-    match to:
-        case ConversionTarget.FLAT:
-            return None
-        case ConversionTarget.FULL_ACID | ConversionTarget.INSERT_ONLY:
-            return _why_not_in(table, to)
-        case _:
-            assert_never(to)
-
-
-def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
+    if to is ConversionTarget.FLAT:
+        return None
     if table.kind is not TransactionalKind.NONE:
         remedy = "make it flat first" if to is ConversionTarget.INSERT_ONLY else _NEW_TABLE
         return f"it is {table.kind.value}; {remedy}"
@@ -138,11 +119,10 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
     """Return why the files in a flat table's root prevent a conversion, or None if they do not.
 
-    Some readers of flat tables read files in sub-directories, and some do not. But all readers read
-    the sub-directories that Hive's UNION ALL creates.
+    All readers of flat tables read the sub-directories of Hive's UNION ALL; only some read others.
     """
     for directory in listing.directories:
-        if looks_like_directory_name(directory.partition("/")[0]):
+        if names.looks_like_directory_name(directory.partition("/")[0]):
             return f"{listing.location}/{directory} has a name like those of transactional tables"
     for file in visible_files(listing):
         reason = _why_not_file(file, to)
@@ -157,8 +137,8 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
         return "is in a sub-directory; move it up if it contains rows" if folders else None
     if not all(map(_UNION_DIRECTORY.match, folders)):
         return "is in a sub-directory that Hive did not create; move it up if it contains rows"
-    parsed = parse_file_name(name)
-    if not isinstance(parsed, OriginalFileName):
+    parsed = names.parse_file_name(name)
+    if not isinstance(parsed, names.OriginalFileName):
         return (
             "does not have a name in Hive's form, such as 000000_0, which determines its row IDs;"
             " rewrite the table with Hive (INSERT OVERWRITE), or create a new table"
@@ -170,10 +150,10 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
 
 def visible_files(listing: Listing) -> Iterator[FileEntry]:
     """Return the files that readers of a flat table read: those with no hidden name in the path."""
-    return (f for f in listing.files if not is_below_hidden(f.path))
+    return (f for f in listing.files if not names.is_below_hidden(f.path))
 
 
-def moves_in(listing: Listing, delta: DeltaName) -> list[Move]:
+def moves_in(listing: Listing, delta: names.DeltaName) -> list[Move]:
     """Return the moves of a flat root's files into a delta; the files keep their names."""
     return [
         Move(location=listing.location, source=file.path, target=f"{delta}/{file.name}")
@@ -195,16 +175,16 @@ def why_not_state(state: AcidState) -> str | None:
 def moves_out(state: AcidState) -> list[Move]:
     """Return the renames that give an insert-only root's visible files the names of flat files.
 
-    The files get ascending numbers, first those of the base and then those of the deltas. A number
-    that a file already has is skipped. A file keeps its suffix, because readers need the suffix to
-    decompress text files.
+    The files of the base, then those of the deltas, get ascending free numbers. A file keeps its
+    suffix, which readers need to decompress text files.
     """
     paths = {file.path for file in state.originals}
     moves: list[Move] = []
     number = 0
     for directory in state.live:
         for file in directory.files:
-            while (target := f"{_name(number)}{_suffix(file.name)}") in paths:
+            _, dot, suffix = file.name.partition(".")
+            while (target := f"{_name(number)}{dot}{suffix}") in paths:
                 number += 1
             paths.add(target)
             moves.append(Move(location=state.location, source=file.path, target=target))
@@ -215,8 +195,7 @@ def moves_out(state: AcidState) -> list[Move]:
 def emptied_by(moves: Iterable[Move]) -> list[Move]:
     """Return the renames that hide the directories from which files are moved.
 
-    Without hidden names, readers of a flat table would read the files that remain in these
-    directories. The files are not deleted, because undoing the conversion needs them.
+    Readers of a flat table would read the files that remain there, which an undo needs.
     """
     directories = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
@@ -240,9 +219,8 @@ def why_not_noted(
 ) -> str | None:
     """Return why no conversion of a table can have noted this; None if one can.
 
-    Other programs may write into a table's directory. So a note must not lead to the files of
-    another table, nor to other names or parameters than those that a conversion uses. `locations`
-    are those of the table's partitions.
+    Other programs may write into a table's directory. So a note must not lead to other files,
+    names or parameters than those that a conversion uses. `locations` are of the partitions.
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"
@@ -250,46 +228,39 @@ def why_not_noted(
     for move in (*moves, *emptied):
         if move.location.rstrip("/") not in roots:
             return f"{move.location} is not a location of the table"
-    inner = None
-    if write_id is not None:
-        inner = str(DeltaName(low=write_id, high=write_id, statement_id=StatementId(0)))
-    if inner is None:
+    if write_id is None:
         wrong = [move for move in moves if not _is_move_out(move)]
         wrong += [move for move in emptied if not _is_emptying(move)]
     else:
-        wrong = [*(move for move in moves if not _is_move_in(move, inner)), *emptied]
+        delta = str(names.DeltaName(low=write_id, high=write_id, statement_id=StatementId(0)))
+        wrong = [*(move for move in moves if not _is_move_in(move, delta)), *emptied]
     if wrong:
         return f"no conversion moves {wrong[0].source!r} to {wrong[0].target!r}"
     return None
 
 
 def _is_move_in(move: Move, directory: str) -> bool:
-    is_visible = stays_below(move.source) and not is_below_hidden(move.source)
+    is_visible = names.stays_below(move.source) and not names.is_below_hidden(move.source)
     return is_visible and move.target == f"{directory}/{posixpath.basename(move.source)}"
 
 
 def _is_move_out(move: Move) -> bool:
     directory, slash, _ = move.source.partition("/")
-    is_data = stays_below(move.source) and parse_directory_name(directory) is not None
+    is_data = names.stays_below(move.source) and names.parse_directory_name(directory) is not None
     return bool(is_data and slash and _FLAT_FILE.fullmatch(move.target))
 
 
 def _is_emptying(move: Move) -> bool:
-    is_known = parse_directory_name(move.source) is not None
+    is_known = names.parse_directory_name(move.source) is not None
     return is_known and move.target == _emptied(move.source)
 
 
 def _emptied(name: str) -> str:
-    return staging_directory(f"emptied-{name}")
+    return names.staging_directory(f"emptied-{name}")
 
 
 def _name(number: int) -> str:
-    return data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
-
-
-def _suffix(name: str) -> str:
-    _, dot, suffix = name.partition(".")
-    return f"{dot}{suffix}"
+    return names.data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
 
 
 def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """The rule that decides when to repeat the event for a table that needs compaction.
 
 A table stays above a threshold until a compaction commits, so the rule needs the time of the last
-event. A table with many writers may reach the threshold again before a compaction ends, so that no
-poll sees the table below it. So the rule also needs to know whether a compaction has ended.
+event. With many writers, no poll may see it below, so the rule also needs ended compactions.
 
 Example:
     >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)
@@ -22,11 +21,10 @@ from dataclasses import dataclass, replace
 class Firing:
     """The state of a table that needs compaction, at the time of an event or of a poll.
 
-    `table_id` distinguishes the table from an earlier table of the same name. `write_id` is the
-    highest write ID that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is
-    the ID of the newest compaction in the table's queue that has succeeded or failed. If no
-    compaction has ended, `ended_entry` is 0; if the queue could not be read, it is None.
-    `is_compacting` is true if a compaction is waiting or at work.
+    `table_id` distinguishes the table from an earlier one of the same name. `write_id` is the
+    highest that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is the ID of
+    the newest compaction in the queue that has succeeded or failed: 0 if none has, None if the
+    queue could not be read. `is_compacting` is true if a compaction is waiting or at work.
     """
 
     table_id: str
@@ -37,10 +35,7 @@ class Firing:
 
 
 def fires(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
-    """Return whether a table that needs compaction gets an event.
-
-    `last` is the table's last event, or None if the table has needed no compaction since then.
-    """
+    """Return whether a table gets an event; without `last`, it has needed no compaction before."""
     if last is None or last.table_id != now.table_id:
         return True
     # A negative elapsed time means that the clock was set back.

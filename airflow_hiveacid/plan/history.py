@@ -31,15 +31,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, chain
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    VersionDoubtfulError,
-    VersionNotYetError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds, time_text
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -82,9 +78,8 @@ class CommitGroups:
     """The committed writes in three groups: before a given time, after it, and doubtful.
 
     `inside` may omit write IDs that are committed in a snapshot from before the given time.
-    `unknown` contains further doubtful write IDs, the lowest ones, about which no fact is known. It
-    is a range, because a table that Hive has converted begins with ten million such write IDs
-    (`CONVERTED_WRITE_ID`).
+    `unknown` are further doubtful write IDs, the lowest ones, without any fact; a table that Hive
+    has converted begins with ten million of them (`CONVERTED_WRITE_ID`).
     """
 
     inside: frozenset[WriteId]
@@ -97,8 +92,8 @@ class CommitGroups:
 class Knowledge:
     """Everything that is known about the commits of a table.
 
-    `born_s` is the table's creation time by the clock of the program that created it. The clock of
-    that program may be wrong, so `born_s` does not limit commit times.
+    `born_s` is the table's creation time by the clock of the program that created it. That clock
+    may be wrong, so `born_s` does not limit commit times.
     """
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
@@ -132,9 +127,8 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        The times are whole seconds since 1970. A commit before the table's creation also
-        contradicts the facts: the commit is from an earlier table of this name, which was dropped
-        without an entry in the log.
+        The times are whole seconds since 1970. A commit before the table's creation is from an
+        earlier table of this name, dropped without an entry in the log, and also contradicts.
         """
         learned = {
             write_id: TimeBounds(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
@@ -175,11 +169,7 @@ class Knowledge:
 
     @cached_property
     def _looks(self) -> tuple[list[Sighting], list[float]]:
-        """Sightings by ascending high watermark, and a time for each sighting.
-
-        The time of a sighting is the lowest `by_s` of that sighting and of all later sightings in
-        the list.
-        """
+        """Sightings by ascending high watermark, and the lowest `by_s` from each one on."""
         looks = sorted(self.sightings, key=_high_watermark)
         return looks, [*accumulate((s.by_s for s in reversed(looks)), min)][::-1]
 
@@ -205,9 +195,8 @@ class Knowledge:
     def at(self, at_s: float, now: ValidWriteIdList) -> CommitGroups:
         """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
-        A write is also doubtful if notes about it contradict each other. Notes contradict each
-        other if a clock was set back, and so reached the given time twice. `now` was read at or
-        after that time.
+        Notes about a write contradict each other, which makes it doubtful, if a clock was set back
+        and so reached the given time twice. `now` was read at or after that time.
         """
         earlier = [s for s in self.sightings if s.by_s <= at_s]
         later = [s for s in self.sightings if s.after_s > at_s]
@@ -254,10 +243,7 @@ class Knowledge:
         )
 
     def _first_fact(self, now: ValidWriteIdList) -> WriteId:
-        """Return the lowest write ID about which a fact other than a high watermark is known.
-
-        If there is no such write ID, the result is the write ID after the last one.
-        """
+        """Return the lowest write ID with a fact other than a high watermark, or that after all."""
         write_ids = (
             self.commits,
             (g.write_id for g in self.allocations),
@@ -270,10 +256,8 @@ class Knowledge:
     def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
         """Return the writes during which a clock was set back past the given time.
 
-        The notes of such a write contradict each other: a snapshot contains its write ID, but the
-        job's note says that the ID was allocated later. A job reads the clock only once. If the
-        clock is set back after this reading, all times in the job's note are too late, compared
-        with the times of later transactions.
+        A snapshot contains the write ID, but the job's note says that it was allocated later: the
+        job reads the clock only once, so after a setback, all times in its note are too late.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
         write_ids, earliest_s, index = set[WriteId](), math.inf, 0
@@ -301,7 +285,8 @@ class Knowledge:
         first = WriteId(now.high_watermark + 1)
         write_ids = {w for w in self.commits if w >= first}
         for listed in (s.write_ids for s in self.sightings):
-            write_ids |= {w for w in _up_to(first, listed.high_watermark) if listed.is_visible(w)}
+            later = map(WriteId, range(first, listed.high_watermark + 1))
+            write_ids |= {w for w in later if listed.is_visible(w)}
         bounds = ((w, self.of_commit(w).after_s) for w in sorted(write_ids))
         return tuple(w for w, after_s in bounds if after_s is None or after_s <= at_s)
 
@@ -327,36 +312,25 @@ def as_of_time(
             creation; or `taken_s` is None.
         VersionDoubtfulError: for some commits, it is unknown whether they happened before the time.
     """
-    at_s, table = at.timestamp(), now.table
+    at_s, when, end = at.timestamp(), at.isoformat(), now.high_watermark
+    unknown = partial(errors.VersionUnknownError, table=now.table)
+    doubtful = partial(errors.VersionDoubtfulError, table=now.table, when=when)
     if taken_s is None:
-        raise VersionUnknownError(
-            table=table,
+        raise unknown(
             detail="cannot be read as of a time, because the metastore does not provide the time;"
             " request a version by its number",
         )
     if taken_s < at_s <= taken_s + _MOST_SKEW_S:
-        raise VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))
+        raise errors.VersionNotYetError(table=now.table, when=when, now=time_text(taken_s))
     if at_s > taken_s:
-        raise VersionUnknownError(
-            table=table,
-            detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
-            f" {time_text(taken_s)}",
-        )
+        clock = time_text(taken_s)
+        raise unknown(detail=f"has no state at {when} yet; by the metastore's clock it is {clock}")
     if known.is_ahead_of(taken_s):
         why = "a note has a later time, so the metastore's clock was set back"
-        raise VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
-            doubtful=(f"it is {time_text(taken_s)} and {why}",),
-            before=0,
-            after=now.high_watermark,
-        )
+        raise doubtful(doubtful=(f"it is {time_text(taken_s)} and {why}",), before=0, after=end)
     unlisted = known.unlisted(at_s, now)
     if unlisted:
-        end = now.high_watermark
-        raise VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
+        raise doubtful(
             doubtful=tuple(
                 f"write ID {w} was committed {known.of_commit(w)}, but the metastore's list ends at"
                 f" {end} until another transaction commits"
@@ -369,15 +343,10 @@ def as_of_time(
     is_early = known.born_s is not None and at_s < known.born_s and not members.inside
     first = min([*members.unknown[:1], *members.doubtful], default=None)
     if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
-        raise VersionUnknownError(
-            table=table,
-            detail=f"has no state at {at.isoformat()}; it was created at"
-            f" {time_text(known.born_s or 0.0)}",
-        )
+        created = time_text(known.born_s or 0.0)
+        raise unknown(detail=f"has no state at {when}; it was created at {created}")
     if first is not None:
-        raise VersionDoubtfulError(
-            table=table,
-            when=at.isoformat(),
+        raise doubtful(
             doubtful=tuple(_doubts(members, known)),
             before=min([first, *members.outside]) - 1,
             after=max([*members.unknown[-1:], *members.doubtful, *members.inside]),
@@ -386,7 +355,6 @@ def as_of_time(
 
 
 def _doubts(found: CommitGroups, known: Knowledge) -> Iterator[str]:
-    """Describe the doubtful writes."""
     few = found.unknown
     if len(few) > _MOST_NAMED:
         yield f"write IDs 1 to {few[-1]} were committed at unknown times"
@@ -409,17 +377,10 @@ def _high_watermark(sighting: Sighting) -> WriteId:
     return sighting.write_ids.high_watermark
 
 
-def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
-    return map(WriteId, range(first, last + 1))
-
-
 def _undecided(
     now: ValidWriteIdList, seen: ValidWriteIdList | None, first: WriteId
 ) -> Iterator[WriteId]:
-    """Return the write IDs that are committed in a list, but not yet in an earlier list.
-
-    Without an earlier list, the result begins with the write ID `first`.
-    """
+    """Return the write IDs committed in a list, but not in an earlier one, or from `first` on."""
     if seen is None:
         candidates: Iterable[int] = range(first, now.high_watermark + 1)
     else:

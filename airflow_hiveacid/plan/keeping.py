@@ -72,8 +72,8 @@ def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration)
 def opted_out(parameters: Mapping[str, str], name: str, *, is_kept: bool) -> str | None:
     """Return a parameter's name in the table owner's spelling if its value is true, or None.
 
-    The name's letter case is ignored. But if the table's versions are kept, the parameter in lower
-    case does not count, because this provider has set it (`kept_parameters`).
+    Letter case is ignored. But if the table's versions are kept, the name in lower case does not
+    count, because this provider has set it (`kept_parameters`).
 
     Example:
         >>> opted_out({"NO_CLEANUP": "TRUE"}, NO_CLEANUP, is_kept=True)

@@ -4,7 +4,8 @@ Input is the measurements of a table and limits. Output is each limit that is re
 partition and the measured value. The rule is that of compaction, in `plan.thresholds`.
 
 Example:
-    >>> health = TableHealth(table="db.t", location="/t", partition="month=1", small_files=120)
+    >>> of_month = {"partition": "month=1", "small_files": 120}
+    >>> health = thresholds.TableHealth(table="db.t", location="/t", **of_month)
     >>> measures = TableMeasures(healths=(health,), aborted_transactions=3)
     >>> limits = HealthLimits(small_files=100, aborted_transactions=5)
     >>> [str(one) for one in measures.reached(limits)]
@@ -18,27 +19,17 @@ from fractions import Fraction
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.plan.thresholds import (
-    SMALL_FILE_BYTES,
-    Exceeded,
-    Measured,
-    Scalar,
-    TableHealth,
-    Threshold,
-    check_delta_ratio,
-    of_deltas,
-    reached,
-)
+from airflow_hiveacid.plan import thresholds
 
 LIMITS: Final = (
-    Threshold.DELTA_COUNT,
-    Threshold.DELTA_RATIO,
-    Threshold.OBSOLETE_DIRECTORIES,
-    Threshold.ABORTED_DIRECTORIES,
-    Threshold.SMALL_FILES,
-    Threshold.DELETED_ROWS,
-    Threshold.ABORTED_TRANSACTIONS,
-    Threshold.OLDEST_TRANSACTION_S,
+    thresholds.Threshold.DELTA_COUNT,
+    thresholds.Threshold.DELTA_RATIO,
+    thresholds.Threshold.OBSOLETE_DIRECTORIES,
+    thresholds.Threshold.ABORTED_DIRECTORIES,
+    thresholds.Threshold.SMALL_FILES,
+    thresholds.Threshold.DELETED_ROWS,
+    thresholds.Threshold.ABORTED_TRANSACTIONS,
+    thresholds.Threshold.OLDEST_TRANSACTION_S,
 )
 """The limits of a table's health."""
 
@@ -47,9 +38,9 @@ LIMITS: Final = (
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
-    A limit that is None is not given; no default and no table parameter replaces it. Each limit's
-    name is a value of `LIMITS`. Limits of transactions apply to the whole table. All other
-    limits apply to each partition. A file below `small_file_bytes` counts as small.
+    No default and no table parameter replaces a limit that is None. The names are values of
+    `LIMITS`. Limits of transactions apply to the whole table, all others to each partition. A file
+    below `small_file_bytes` counts as small.
 
     Raises:
         ConfigurationError: a limit is not above 0, or there is no limit.
@@ -63,7 +54,7 @@ class HealthLimits:
     deleted_rows: int | None = None
     aborted_transactions: int | None = None
     oldest_transaction_s: float | None = None
-    small_file_bytes: int = SMALL_FILE_BYTES
+    small_file_bytes: int = thresholds.SMALL_FILE_BYTES
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -72,13 +63,13 @@ class HealthLimits:
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigurationError(f"{field.name} must be above 0, found {value}")
         if self.delta_ratio is not None:
-            check_delta_ratio(self.delta_ratio)
+            thresholds.check_delta_ratio(self.delta_ratio)
         if not self.by_threshold:
             names = ", ".join(threshold.value for threshold in LIMITS)
             raise ConfigurationError(f"no limit is given; give at least one of {names}")
 
     @property
-    def by_threshold(self) -> dict[Threshold, float]:
+    def by_threshold(self) -> dict[thresholds.Threshold, float]:
         """The limits that are not None."""
         limits = ((threshold, getattr(self, threshold.value)) for threshold in LIMITS)
         return {threshold: limit for threshold, limit in limits if limit is not None}
@@ -89,9 +80,9 @@ class ReachedLimit:
     """A limit that a partition has reached; `partition` is empty for the whole table."""
 
     partition: str
-    exceeded: Exceeded
+    exceeded: thresholds.Exceeded
 
-    def record(self) -> dict[str, Scalar]:
+    def record(self) -> dict[str, thresholds.Scalar]:
         """Return the fields as plain values, for XCom."""
         return {
             "partition": self.partition,
@@ -112,7 +103,7 @@ class TableMeasures:
     there is no such transaction.
     """
 
-    healths: tuple[TableHealth, ...]
+    healths: tuple[thresholds.TableHealth, ...]
     aborted_transactions: int = 0
     oldest_transaction_s: float | None = None
 
@@ -123,7 +114,7 @@ class TableMeasures:
         limits_reached = [
             ReachedLimit(partition=partition, exceeded=limit)
             for partition, measured in parts
-            for limit in reached(measured, limits.by_threshold, {})
+            for limit in thresholds.reached(measured, limits.by_threshold, {})
         ]
         return tuple(sorted(limits_reached, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
 
@@ -140,18 +131,20 @@ class TableMeasures:
         }
 
     @property
-    def _of_table(self) -> dict[Threshold, Measured]:
+    def _of_table(self) -> dict[thresholds.Threshold, thresholds.Measured]:
         return {
-            Threshold.ABORTED_TRANSACTIONS: self.aborted_transactions,
-            Threshold.OLDEST_TRANSACTION_S: self.oldest_transaction_s,
+            thresholds.Threshold.ABORTED_TRANSACTIONS: self.aborted_transactions,
+            thresholds.Threshold.OLDEST_TRANSACTION_S: self.oldest_transaction_s,
         }
 
 
-def _of_partition(health: TableHealth) -> dict[Threshold, Measured]:
+def _of_partition(
+    health: thresholds.TableHealth,
+) -> dict[thresholds.Threshold, thresholds.Measured]:
     return {
-        **of_deltas(health),
-        Threshold.OBSOLETE_DIRECTORIES: health.obsolete,
-        Threshold.ABORTED_DIRECTORIES: health.aborted,
-        Threshold.SMALL_FILES: health.small_files,
-        Threshold.DELETED_ROWS: health.deleted_rows,
+        **thresholds.of_deltas(health),
+        thresholds.Threshold.OBSOLETE_DIRECTORIES: health.obsolete,
+        thresholds.Threshold.ABORTED_DIRECTORIES: health.aborted,
+        thresholds.Threshold.SMALL_FILES: health.small_files,
+        thresholds.Threshold.DELETED_ROWS: health.deleted_rows,
     }

@@ -17,12 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import ArrayType, MapType, StructType, UnionType, parse_type
@@ -48,7 +44,7 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     """
     check_changeable(table, "a rebalance")
     if table.num_buckets:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"cannot be rebalanced: it is CLUSTERED BY {', '.join(table.bucket_columns)}, so"
             " a hash of these columns determines the bucket of each row. Compact the table instead,"
@@ -57,9 +53,9 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     types = {column.name: column.type for column in table.columns}
     for name in order_by:
         if name not in types:
-            raise UnknownColumnError(table=table.ref, column=name, known=tuple(types))
+            raise errors.UnknownColumnError(table=table.ref, column=name, known=tuple(types))
         if isinstance(parse_type(types[name]), _NESTED):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"cannot rebalance {table.ref} in the order of {name}: values of type"
                 f" {types[name]} have no order. Choose columns of simple types for order_by"
             )
@@ -78,9 +74,8 @@ class RebalancedPartition:
     """The effect of a rebalance on one partition.
 
     `is_due` is true if the partition is rewritten, and `why` is the reason for this decision.
-    `files` is the number of files with rows before, and `new_files` the number after. `size_bytes`
-    is the size of the files before. `rows` is the number of rows; None if the rows were not
-    counted.
+    `files` and `new_files` are the numbers of files with rows before and after; `size_bytes` is the
+    size before. `rows` is None if the rows were not counted.
     """
 
     is_due: bool
@@ -103,10 +98,9 @@ class RebalancedPartition:
     ) -> Self:
         """Decide whether to rewrite a partition with these visible files, without delete files.
 
-        A partition stays as it is if it has the right number of files, and all its rows are spread
-        evenly over the files of a base. Each file may have 10 % more or fewer rows than the mean,
-        or one row. With `order_by`, a partition is always rewritten, because its files do not show
-        their order. If `buckets` is None, there is one file for each 256 MiB.
+        It stays as it is if it is a base with the right number of files, over which its rows are
+        spread evenly: at most 10 % or one row from the mean. With `order_by`, it is always
+        rewritten, because files do not show their order. Without `buckets`, a file has 256 MiB.
         """
         filled = [file for file in files if file.rows]
         size = sum(file.size_bytes for file in filled)

@@ -29,9 +29,8 @@ _FIRST: Final = WriteId(1)
 class Way(enum.Enum):
     """The effect of a restore on one partition.
 
-    DELTA: delete events for rows that were inserted after the version, and insert events for rows
-    that were deleted after it. BASE: the partition is overwritten with the version's rows, or
-    emptied if there are none.
+    DELTA: events delete the rows inserted after the version, and insert those deleted after it.
+    BASE: the partition is overwritten with the version's rows, or emptied if there are none.
     """
 
     NOTHING = "nothing"
@@ -43,10 +42,9 @@ class Way(enum.Enum):
 class RestoredPartition:
     """The effect of a restore on one partition, with row counts.
 
-    `come` is the number of inserted rows: rows that only the version has. `go` is the number of
-    deleted rows: rows that only the current state has. `stay` is the number of unchanged rows. Rows
-    of an insert-only table have no row IDs. So if such a partition changes, all its rows are
-    deleted and all rows of the version are inserted.
+    `come` rows are inserted (only the version has them), `go` rows deleted (only the current state
+    has them), `stay` rows unchanged. In an insert-only table, rows have no row IDs, so all rows of
+    a partition that changes are deleted, and all rows of the version are inserted.
     """
 
     how: Way
@@ -68,11 +66,10 @@ class RestoredPartition:
     ) -> Self:
         """Decide how to restore a partition, by the rows to insert, to delete and to keep.
 
-        A few changes are written as a delta, which is cheap and replaces no files. So the versions
-        between the restored and the current version stay readable. Many changes are written as a
-        base, so that readers need not merge events. A delta is not possible if the rows have no row
-        IDs (`is_plain`), or if several rows have equal row IDs, so that one delete event would
-        delete all of them (`has_twins`).
+        A few changes are written as a delta, which replaces no files, so the versions in between
+        stay readable. Many changes are written as a base, so that readers need not merge events. A
+        delta is not possible if rows have no row IDs (`is_plain`), or if several have equal ones,
+        so that one delete event would delete all of them (`has_twins`).
         """
         few = max(_FEW_ROWS, _FEW_SHARE * (stay + come))
         if come == go == 0 and not has_twins:
@@ -87,9 +84,8 @@ class RestoredPartition:
 def may_differ(state: AcidState, part: ChangeRange) -> bool:
     """Return true if the visible data of a root may include a write of the range.
 
-    `state` is that at the end of the range. The decision uses only directory names. A base may
-    include any write up to its write ID. So if the range contains a write ID up to that of the
-    base, the result is True.
+    `state` is that at the end of the range. Only directory names decide: a base may include any
+    write up to its write ID.
     """
 
     def first(name: object) -> WriteId:

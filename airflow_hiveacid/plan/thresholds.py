@@ -63,11 +63,11 @@ ALSO_WHEN: Final = (
 )
 """The thresholds of a compaction besides those of the deltas' number and size."""
 
-_AGES: Final = (
-    Threshold.OLDEST_TRANSACTION_S,
-    Threshold.OLDEST_ABORTED_S,
-    Threshold.OLDEST_DELTA_S,
-)
+_OF_AGES: Final[Mapping[Threshold, str]] = {
+    Threshold.OLDEST_TRANSACTION_S: "a transaction has been open for {}",
+    Threshold.OLDEST_ABORTED_S: "the oldest aborted write is {} old",
+    Threshold.OLDEST_DELTA_S: "the oldest delta is {} old",
+}
 _NOUNS: Final[Mapping[Threshold, str]] = {
     Threshold.DELTA_COUNT: "delta directories",
     Threshold.OBSOLETE_DIRECTORIES: "obsolete directories",
@@ -82,12 +82,11 @@ _NOUNS: Final[Mapping[Threshold, str]] = {
 class CompactionPolicy:
     """The thresholds that apply to a table; 10 deltas reach a threshold of 10.
 
-    A threshold that is None does not apply; `plan.compaction_policy` decides that. `delta_count`
-    counts delta and delete delta directories together, as Hive's Initiator does
-    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of delta and delete delta
-    directories as a fraction of the base's size. `count_origin` and `ratio_origin` name the table
-    parameter that sets the threshold; they are empty for all other thresholds. `warnings` are
-    complaints about table parameters that do not apply because their values are wrong.
+    A threshold that is None does not apply (`plan.compaction_policy`). `delta_count` counts delta
+    and delete delta directories together, as Hive's Initiator does
+    (AcidDirectory.getCurrentDirectories). `delta_ratio` is their size as a fraction of the base's.
+    `count_origin` and `ratio_origin` name the table parameter that sets the threshold, if one does.
+    `warnings` are complaints about table parameters with wrong values, which do not apply.
 
     `also_when` has further thresholds, each with a key of `ALSO_WHEN`:
 
@@ -181,36 +180,32 @@ def check_also_when(name: str, limit: float) -> None:
         )
     if not 0 < limit < float("inf"):  # this form of the comparison also rejects NaN
         raise ConfigurationError(f"{name} in also_when must be above 0, found {limit}")
-    if Threshold(name) not in _AGES and limit != int(limit):
+    if Threshold(name) not in _OF_AGES and limit != int(limit):
         raise ConfigurationError(f"{name} in also_when must be a whole number, found {limit}")
 
 
 def limit_text(threshold: Threshold, limit: float) -> str:
     """Return one of the further thresholds of a compaction, as in `200 small files`."""
-    match threshold:
-        case Threshold.OLDEST_ABORTED_S:
-            return f"an aborted write of {age_text(limit)} ago"
-        case Threshold.OLDEST_DELTA_S:
-            return f"a delta of {age_text(limit)} ago"
-        case _:
-            return f"{limit:.0f} {_NOUNS[threshold]}"
+    if threshold is Threshold.OLDEST_ABORTED_S:
+        return f"an aborted write of {age_text(limit)} ago"
+    if threshold is Threshold.OLDEST_DELTA_S:
+        return f"a delta of {age_text(limit)} ago"
+    return f"{limit:.0f} {_NOUNS[threshold]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
     """The measurements of the directory of a table or partition.
 
-    `base` is the name of the visible base. `base_bytes` is the size of the base, or of the original
-    files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
-    numbers of directories that the cleaner has not removed yet. `small_files` is the number of
-    visible data files below `SMALL_FILE_BYTES`, or below the size that was passed to `of`.
-    `mergeable_files` and `mergeable_delta_files` are the small files that a major and a minor
-    compaction would merge away; a base alone has none, because no compaction rewrites a base
-    without deltas. `deleted_rows` is the number of visible delete events, or None if
-    they were not counted. `aborted_writes` is the number of aborted writes that a major compaction
-    would cover. `oldest_aborted_s` is the age of the oldest of them, and `oldest_delta_s` is the
-    age of the oldest visible delta or delete delta, by the files' modification times. The ages are
-    None if there is no such delta, or if the times are unknown.
+    `base` is the name of the visible base; `base_bytes` is its size, or that of the original files.
+    Only visible deltas are counted. `obsolete` and `aborted` count the directories that the cleaner
+    has not removed yet. `small_files` are visible data files below `SMALL_FILE_BYTES`, or below the
+    size that was passed to `of`. `mergeable_files` and `mergeable_delta_files` are those that a
+    major and a minor compaction would merge away; none in a base without deltas, which no
+    compaction rewrites. `deleted_rows` are the visible delete events; None if not counted.
+    `aborted_writes` are those that a major compaction would cover. `oldest_aborted_s` and
+    `oldest_delta_s` are the ages of the oldest of them, and of the oldest visible delta or delete
+    delta, by the files' modification times; None if there is none, or its time is unknown.
     """
 
     table: str
@@ -320,28 +315,22 @@ class Exceeded:
             measured, limit = 100 * self.measured, 100 * self.limit
             return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
         text = _measured_text(self.threshold, self.measured)
-        limit_ = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        limit_ = age_text(self.limit) if self.threshold in _OF_AGES else f"{self.limit:.0f}"
         return f"{text} (threshold {limit_}{origin})"
 
 
 def _measured_text(threshold: Threshold, measured: float) -> str:
-    match threshold:
-        case Threshold.OLDEST_TRANSACTION_S:
-            return f"a transaction has been open for {age_text(measured)}"
-        case Threshold.OLDEST_ABORTED_S:
-            return f"the oldest aborted write is {age_text(measured)} old"
-        case Threshold.OLDEST_DELTA_S:
-            return f"the oldest delta is {age_text(measured)} old"
-        case _:
-            return f"{measured:.0f} {_NOUNS[threshold]}"
+    sentence = _OF_AGES.get(threshold)
+    if sentence is not None:
+        return sentence.format(age_text(measured))
+    return f"{measured:.0f} {_NOUNS[threshold]}"
 
 
 def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
     """Return the thresholds that a directory has reached; the ratio comes first, then the count.
 
-    If there is no base, or the base is empty, only the count applies, as in Hive's
-    Initiator.determineCompactionType. If the ratio applied as well, the first insert into every new
-    table would cause a compaction.
+    Without a base, or with an empty one, the ratio does not apply, as in Hive's
+    Initiator.determineCompactionType: else the first insert into a table would compact it.
     """
     return reached({**of_deltas(health), **_also_measured(health)}, policy.limits, policy.origins)
 
@@ -408,10 +397,9 @@ def decide(health: TableHealth, policy: CompactionPolicy) -> tuple[bool | None, 
     """Return the due compaction (True: major, False: minor, None: no compaction), and why.
 
     As in Hive's Initiator, the ratio and the number of aborted transactions require a major
-    compaction. The count requires a minor compaction, or a major compaction if there is no base.
-    Small files require a minor compaction if it merges enough of them. Everything else requires a
-    major compaction, because a minor compaction would leave the deletes, the range of aborted
-    writes or a new delta, and the threshold would be reached again.
+    compaction; the count requires a minor one, or a major one if there is no base. Small files
+    require a minor compaction if it merges enough of them. Everything else requires a major one,
+    because after a minor one, the threshold would be reached again.
     """
     causes = exceeded(health, policy)
     why = " and ".join(map(str, causes))

@@ -1,11 +1,10 @@
 """Decides which statements a transaction can contain, and in which order.
 
-A transaction has one write ID for all its writes to a table. Readers distinguish its statements by
-the statement IDs of their deltas. But the `base_<write ID>` of an overwrite has no statement ID.
-Readers ignore every delta up to the base's write ID, even a delta of the same transaction (Hive's
-AcidUtils.getAcidState, Trino's AcidTables). For statements before the overwrite, this is correct:
-the overwrite replaces their rows. But rows that a later statement adds to the overwritten partition
-would be invisible. So only another overwrite may follow in that partition.
+All writes of a transaction to a table have one write ID. Readers distinguish its statements by the
+statement IDs of their deltas, but the `base_<write ID>` of an overwrite has none. Readers ignore
+every delta up to the base's write ID, even of the same transaction (Hive's AcidUtils.getAcidState,
+Trino's AcidTables). So rows that a later statement adds to the overwritten partition would be
+invisible, and only another overwrite may follow there.
 
 Example:
     >>> overwrite = Step(table="db.t", replaces=True, partition=None)
@@ -46,10 +45,9 @@ MOST_STATEMENTS: Final = MAX_STATEMENT_ID + 1
 class Step:
     """The properties of a statement that restrict later statements in its transaction.
 
-    `partition` is None if the statement may write several partitions. Otherwise `partition`
-    identifies the statement's only partition, and is equal for two steps on one partition. If the
-    step belongs to a multi-insert, `together` is the multi-insert's position. The steps of a
-    multi-insert have no order.
+    `partition` is None if the statement may write several partitions; otherwise it identifies the
+    only one, and is equal for two steps on it. `together` is the position of the multi-insert to
+    which the step belongs, if any; its steps have no order.
     """
 
     table: str

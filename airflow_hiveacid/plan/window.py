@@ -48,9 +48,8 @@ class WindowEnd:
     def after(self, began: datetime) -> datetime:
         """Return when a window ends that began at this moment.
 
-        For a time of day, this is the first moment after the beginning at which a clock in the zone
-        shows the time. If the clocks are set back, it may show the time twice. If the clocks are
-        set forward over the time, the window ends later by the skipped time.
+        For a time of day, this is the first later moment at which a clock in the zone shows it. If
+        the clocks are set forward over the time, the window ends later by the skipped time.
         """
         if isinstance(self.at, datetime):
             return self.at

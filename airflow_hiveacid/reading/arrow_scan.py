@@ -1,27 +1,36 @@
-"""Scan of live rows on executors with our own reader; it reads every file correctly.
+"""Scan of live rows and of row changes on executors with our own reader.
 
-The input is pieces of work: plain values that `live_files` makes on the driver. The output is Arrow
-batches with Spark's types, as in `orc_frame.live_rows`. Timestamps are in microseconds, and char
-values have no padding, as in Hive's comparisons.
+Our reader reads every file correctly. The input is pieces of work: plain values that `live_files`
+or `ChangedFiles` makes on the driver. The output is Arrow batches with Spark's types, as in
+`orc_frame.live_rows`. Timestamps are in microseconds, and char values have no padding, as in Hive's
+comparisons. Changes also have a mark of inserted rows, and the write ID of the change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.reading.request import KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of, meeting
+from airflow_hiveacid.reading.request import NUMBER, KeyRange
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid.read.changed_rows import (
+    Changed,
+    FeedManner,
+    changed_in,
+    deaths_of,
+)
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
@@ -66,7 +75,7 @@ class PlainPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPiece:
+class AcidPiece:
     """Data files of one bucket, or stripes of one file, with their delete files, as plain values.
 
     `numbers` are the numbers of the files; `position` is the name of the column with the
@@ -77,11 +86,32 @@ class ScanPiece:
     data: tuple[AcidFile, ...]
     stripes: tuple[int, ...] | None
     deletes: tuple[AcidFile, ...]
-    write_ids: ValidWriteIdList
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
-    ranges: Mapping[str, KeyRange]
     position: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPiece(AcidPiece):
+    """A piece of a scan of live rows."""
+
+    write_ids: ValidWriteIdList
+    ranges: Mapping[str, KeyRange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePiece(AcidPiece):
+    """A piece of a scan of row changes.
+
+    If `is_whole` is False, no row of the files was inserted in the range. `size_bytes` is the size
+    of the stripes.
+    """
+
+    part: ChangeRange
+    ends_with: WriteId | None
+    is_net: bool
+    is_whole: bool
+    size_bytes: int | None = None
 
 
 def work_of_scan(piece: ScanPiece) -> int:
@@ -161,37 +191,42 @@ def scan_plain(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
 def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     """Yield the visible rows that have no visible delete event, with the number of their file."""
     numbers = {file.path: n for file, n in zip(piece.data, piece.numbers, strict=True)}
+    names = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
 
     def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
-        for events in read_events(
-            file,
-            piece.columns,
-            data_columns=list(dict.fromkeys((*piece.wanted, *piece.ranges))),
-            stripes=piece.stripes,
-            batch_rows=BATCH_ROWS,
-            timestamps=TimestampForm.PAIR,
-            matching=Matching.UNAMBIGUOUS,
-        ):
-            yield numbered(events, numbers[file.path])
+        return _numbered(piece, names, numbers[file.path], file, piece.stripes)
 
     return live_in(piece.data, piece.deletes, piece.write_ids, read, _reading_deletes(piece))
 
 
-def numbered(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """Add a column with the number of the file that contains the events."""
-    column = pa.repeat(pa.scalar(number, pa.int64()), events.num_rows)
-    return pa.RecordBatch.from_arrays(
-        [*events.columns, column], names=[*events.schema.names, NUMBER]
-    )
+def _numbered(
+    piece: AcidPiece,
+    names: Sequence[str],
+    number: int,
+    file: AcidFile,
+    stripes: Sequence[int] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a file, with the number of the file."""
+    for events in read_events(
+        file,
+        piece.columns,
+        data_columns=names,
+        stripes=stripes,
+        batch_rows=BATCH_ROWS,
+        timestamps=TimestampForm.PAIR,
+        matching=Matching.UNAMBIGUOUS,
+    ):
+        column = pa.repeat(pa.scalar(number, pa.int64()), events.num_rows)
+        yield pa.RecordBatch.from_arrays(
+            [*events.columns, column], names=[*events.schema.names, NUMBER]
+        )
 
 
 def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.RecordBatch]]:
     """Return a reader of delete files; it skips stripes without events for the piece's rows."""
-    if piece.stripes is None:
+    own = _near(piece)
+    if own is None:
         return read_identity
-    (data,) = piece.data
-    bounds = bounds_of(data, data.tail())
-    own = [bounds[stripe] for stripe in piece.stripes]
 
     def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
         tail = file.tail()
@@ -213,23 +248,7 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
     return events
 
 
-class Scanned(Protocol):
-    """The part of a piece that `scanned` needs."""
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """All data columns of the table."""
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The names of the columns to return."""
-
-    @property
-    def position(self) -> str:
-        """The name of the column with the `POSITION_FIELDS`."""
-
-
-def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
+def scanned(events: pa.RecordBatch, piece: AcidPiece) -> pa.RecordBatch:
     """Convert events to rows for Spark: file number and row ID, then the wanted columns."""
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")
@@ -287,3 +306,44 @@ def has_char(hive_type: hive.HiveType) -> bool:
             return any(has_char(t) for _, t in fields)
         case _:
             return False
+
+
+IS_BORN: Final = "__is_born"
+"""The column that is true for an inserted row, false for a removed row."""
+
+VERSION: Final = "__version"
+"""The column with the write ID that inserted or removed the row."""
+
+
+def work_of_changes(piece: ChangePiece) -> int:
+    """Return a piece's cost in bytes, estimated from the stripes and columns that are read."""
+    part = (1 + len(piece.wanted)) / (1 + len(piece.columns))
+    return round((work_of(piece) if piece.size_bytes is None else piece.size_bytes) * part)
+
+
+def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
+    """Read the changes of a piece on an executor."""
+    deaths = deaths_of(piece.deletes, piece.part, _near(piece))
+    manner = FeedManner(part=piece.part, ends_with=piece.ends_with, is_net=piece.is_net)
+    for number, file in zip(piece.numbers, piece.data, strict=True):
+        read = partial(_numbered, piece, piece.wanted, number)
+        for batch in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
+            yield _batch_of(batch, piece)
+
+
+def _near(piece: AcidPiece) -> list[KeyBounds] | None:
+    """Return the bounds of the row IDs in a piece's stripes; None for whole files."""
+    if piece.stripes is None:
+        return None
+    (file,) = piece.data
+    bounds = bounds_of(file, file.tail())
+    return [bounds[stripe] for stripe in piece.stripes]
+
+
+def _batch_of(changes: Changed, piece: ChangePiece) -> pa.RecordBatch:
+    batch = scanned(changes.rows, piece)
+    is_born = pa.repeat(pa.scalar(changes.is_born), batch.num_rows)
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, is_born, changes.write_ids],
+        names=[*batch.schema.names, IS_BORN, VERSION],
+    )

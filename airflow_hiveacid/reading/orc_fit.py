@@ -22,17 +22,10 @@ from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.row_schema import (
-    IDENTITY_COLUMN_IDS,
-    OPERATION_COLUMN_ID,
-    ROOT_NAMES,
-    ROW,
-    ROW_COLUMN_ID,
-    Operation,
-)
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
@@ -42,7 +35,7 @@ from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
 Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""
 
-_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+_BUCKET_COLUMN_ID: Final = row_schema.IDENTITY_COLUMN_IDS[1]
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 """Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
@@ -110,11 +103,7 @@ def _verdict(
     tail = file.tail()  # not stored, because there may be many tails, and they are large
     _require_new_rows(file, tail)
     why = why_table or _why_not(request, file, tail, doubts)
-    is_outside = why is None and any(
-        lies_outside(tail, tail.column_id(ROW, column.name), column, request.ranges[column.name])
-        for column in request.columns
-        if column.name in request.ranges
-    )
+    is_outside = why is None and has_none_in_ranges(request, tail, row_schema.ROW)
     return FileFit(
         rows=tail.rows,
         why_not=why if tail.rows else None,
@@ -148,7 +137,7 @@ def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
     rows may satisfy `LIMIT 1`.
     """
     require_new_rows(file, tail)
-    has_operations = tail.integer_range(OPERATION_COLUMN_ID) is not None
+    has_operations = tail.integer_range(row_schema.OPERATION_COLUMN_ID) is not None
     if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:
         for _ in read_identity(file):
             pass  # the check happens when the file is read
@@ -156,17 +145,18 @@ def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
 
 def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
     tail = file.tail()
-    ranges = tuple(tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS)
+    ranges = tuple(tail.integer_range(column_id) for column_id in row_schema.IDENTITY_COLUMN_IDS)
     return DeleteFile(
         file=file,
         rows=tail.rows,
         ranges=ranges,
-        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, Operation.DELETE) is None,
+        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, row_schema.Operation.DELETE)
+        is None,
     )
 
 
 def _why_not_whole(
-    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: Operation
+    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: row_schema.Operation
 ) -> str | None:
     """Return why Spark cannot read any column of a file correctly, or None."""
     if file.kind is not kind or not has_acid_columns(tail):
@@ -176,14 +166,14 @@ def _why_not_whole(
         return directory
     reasons = {
         "some of its rows have write IDs that its directory must not contain": not _is_within(
-            file, tail.integer_range(IDENTITY_COLUMN_IDS[0])
+            file, tail.integer_range(row_schema.IDENTITY_COLUMN_IDS[0])
         ),
-        "its ACID columns have other names": tail.types[0].field_names != ROOT_NAMES,
+        "its ACID columns have other names": tail.types[0].field_names != row_schema.ROOT_NAMES,
         "it has a union or a local timestamp": any(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
         ),
         "its statistics do not prove that all its events are of one kind": tail.integer_range(
-            OPERATION_COLUMN_ID
+            row_schema.OPERATION_COLUMN_ID
         )
         != (operation, operation),
     }
@@ -192,23 +182,37 @@ def _why_not_whole(
 
 def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
     """Return why Spark cannot read these columns of a data file correctly, or None."""
-    why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
+    why = _why_not_whole(file, tail, doubts, FileKind.DATA, row_schema.Operation.INSERT)
     if why is not None:
         return why
-    names = tail.types[ROW_COLUMN_ID].field_names
+    if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
+        return "some of its rows belong to another bucket"
+    return why_not_columns(request, tail, row_schema.ROW)
+
+
+def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | None:
+    """Return why Spark cannot read the requested columns below `root` correctly, or None."""
+    names = tail.types[tail.column_id(*root) or 0].field_names
     # Names and positions must agree, because some engines match columns by name, others by
     # position.
     if names != tuple(c.name for c in request.table_columns[: len(names)]):
         return "its columns differ from the table's"
-    if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
-        return "some of its rows belong to another bucket"
     for column in request.columns:
-        column_id = tail.column_id(ROW, column.name)
+        column_id = tail.column_id(*root, column.name)
         if column_id is None:
             return f"it was written before column {column.name} was added"
         if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
+
+
+def has_none_in_ranges(request: ReadRequest, tail: OrcTail, *root: str) -> bool:
+    """Return whether a file has no row in the requested ranges of columns below `root`."""
+    return any(
+        lies_outside(tail, tail.column_id(*root, c.name), c, request.ranges[c.name])
+        for c in request.columns
+        if c.name in request.ranges
+    )
 
 
 def _is_within(file: AcidFile, write_ids: tuple[int, int] | None) -> bool:

@@ -32,6 +32,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+import pyarrow as pa
+
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
 
@@ -52,6 +54,12 @@ _OPEN_BYTES: Final = 1 << 20
 # If a Python task has less work than this, starting the task costs more than its work.
 _LEAST_BYTES: Final = 8 << 20
 _TASKS_PER_CORE: Final = 3
+_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+
+
+def arrow_schema(columns: str) -> pa.Schema:
+    """Return the Arrow schema of reports, given their columns in Spark's DDL syntax."""
+    return pa.schema([(name, _TYPES[type_]) for name, type_ in map(str.split, columns.split(","))])
 
 
 def work_of(piece: object) -> int:

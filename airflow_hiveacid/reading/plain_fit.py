@@ -13,9 +13,8 @@ from typing import Final
 
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.reading.helper_columns import NUMBER
-from airflow_hiveacid.reading.orc_fit import UNKNOWN_TO_SPARK, is_column, lies_outside
-from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.reading.orc_fit import UNKNOWN_TO_SPARK, has_none_in_ranges, why_not_columns
+from airflow_hiveacid.reading.request import NUMBER, ReadRequest
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -128,34 +127,18 @@ def _verdict(
     with file_errors("read", file.path):
         tail = read_tail(file.fs, file.path, file.length)
     why = why_table or _why_not_orc(request, tail)
-    outside = why is None and any(
-        lies_outside(tail, tail.column_id(c.name), c, request.ranges[c.name])
-        for c in request.columns
-        if c.name in request.ranges
-    )
     return PlainVerdict(
         rows=tail.rows,
         manner=SparkManner(format=file.format),
         why_not=why if tail.rows else None,
-        is_outside=outside,
+        is_outside=why is None and has_none_in_ranges(request, tail),
     )
 
 
 def _why_not_orc(request: ReadRequest, tail: OrcTail) -> str | None:
     if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
         return "it has a union or a local timestamp"
-    names = tail.types[0].field_names
-    # Names and positions must agree, because some engines match columns by name, others by
-    # position.
-    if names != tuple(c.name for c in request.table_columns[: len(names)]):
-        return "its columns differ from the table's"
-    for column in request.columns:
-        column_id = tail.column_id(column.name)
-        if column_id is None:
-            return f"it was written before column {column.name} was added"
-        if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
-            return f"column {column.name} is not stored as {column.type} in today's calendar"
-    return None
+    return why_not_columns(request, tail)
 
 
 def _why_not_parquet(

@@ -1,13 +1,61 @@
-"""A request to read the data files of a table: columns, and ranges of their values."""
+"""A request to read the data files of a table, and helper columns of the rows.
+
+A file's number combines the position of its partition with its own position. A number of 64 bits
+costs almost nothing in joins and shuffles. Paths and partition values would be copied as strings
+with every row. The number is converted to a path or a partition only where these are needed.
+
+Example:
+    >>> number = file_number(3, 7)
+    >>> number, partition_at(number)
+    (805306375, 3)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.row_schema import ROW
+
+NUMBER: Final = "__number"
+"""The column of a row that holds the number."""
+
+FILE_BITS: Final = 28
+# Both positions, of the partition and of the file, fit into the modification time (ms) of Spark's
+# file status.
+_PARTITION_BITS: Final = 24
+
+
+def file_number(partition: int, file: int) -> int:
+    """Return the number of a file, from its position and its partition's, of those that are read.
+
+    A position that is too large for its bits raises OverflowError.
+    """
+    if file >> FILE_BITS or partition >> _PARTITION_BITS:
+        raise OverflowError(f"partition {partition}, file {file}")
+    return partition << FILE_BITS | file
+
+
+def partition_at(number: int) -> int:
+    """Return the partition position from a file number."""
+    return number >> FILE_BITS
+
+
+def free_name(name: str, *taken: Iterable[str]) -> str:
+    """Return a name for a helper column that differs from all these names, ignoring case.
+
+    Example:
+        >>> free_name("clause", ["id", "__CLAUSE"], ["_clause"])
+        '___clause'
+    """
+    names = {column.lower() for columns in taken for column in columns}
+    candidate = f"__{name}"
+    while candidate in names:
+        candidate = f"_{candidate}"
+    return candidate
+
 
 RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 """Types for which all engines agree on the least and the greatest value of a file."""

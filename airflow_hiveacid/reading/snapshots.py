@@ -45,11 +45,7 @@ class ReadSnapshot:
     taken_s: Callable[[], float | None] = lambda: None
 
     def table(self, name: str) -> TableInfo:
-        """Return a table of the snapshot.
-
-        Raises:
-            ConfigurationError: the snapshot does not include this table.
-        """
+        """Return a table of the snapshot; refuse one that it does not include."""
         ref = TableRef.parse(name)
         if ref not in self.tables:
             raise ConfigurationError(

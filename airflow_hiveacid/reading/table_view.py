@@ -23,8 +23,7 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.helper_columns import file_number
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.request import KeyRange, file_number
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable

@@ -6,7 +6,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.conflicts import LockType
@@ -19,18 +22,7 @@ from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.limits import LIMITS
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
 from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
-from airflow_hiveacid.watch.conditions import (
-    CompactionNeeded,
-    CompactionsEnded,
-    LimitReached,
-    LockFree,
-    NewData,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
+from airflow_hiveacid.watch import conditions
 
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
 _OMITTED_KEY: Final = f"return_value{OMITTED}"
@@ -72,9 +64,9 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         own = {name: self.value_of(name) for name in _ALL_OFF if name in self.argument_table}
         return GivenThresholds(**{**_ALL_OFF, **own})
 
-    def condition(self) -> CompactionNeeded:
+    def condition(self) -> conditions.CompactionNeeded:
         """Return the condition that the rendered arguments describe."""
-        return CompactionNeeded(
+        return conditions.CompactionNeeded(
             table=self.value_of("table"),
             partition=self.value_of("partition"),
             thresholds=self.thresholds(),
@@ -207,10 +199,10 @@ class HiveAcidHealthSensor(HiveAcidWatchSensor):
         self.take_arguments(locals())
         self.early_checks.check(arguments.health_limits, limits=self._given_limits())
 
-    def condition(self) -> LimitReached:
+    def condition(self) -> conditions.LimitReached:
         """Return the condition that the rendered arguments describe."""
         limits = arguments.health_limits(self._given_limits(), "limits")
-        return LimitReached(**self.job_arguments(), limits=limits)
+        return conditions.LimitReached(**self.job_arguments(), limits=limits)
 
     def result_of(
         self,
@@ -248,7 +240,7 @@ class HiveAcidCompactionSensor(HiveAcidWatchSensor):
 
     does = "Waits until no compaction of {table} is waiting or at work."
     returns = "the newest entry of each partition in the compaction queue"
-    condition_type = CompactionsEnded
+    condition_type = conditions.CompactionsEnded
 
     @declaration
     def __init__(self, *, fail_on_failed: kinds.Switch = True, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
@@ -271,7 +263,7 @@ class HiveAcidLockFreeSensor(HiveAcidWatchSensor):
 
     does = "Waits until a lock on {table} is free."
     returns = "the table, the partition and the type of lock"
-    condition_type = LockFree
+    condition_type = conditions.LockFree
 
     @declaration
     def __init__(
@@ -299,7 +291,7 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
 
     does = "Waits until {table} has new data; compactions are not new data."
     returns = "the newest version and the partitions with new data"
-    condition_type = NewData
+    condition_type = conditions.NewData
 
     @declaration
     def __init__(

@@ -10,45 +10,31 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
+from typing import Annotated, Any, ClassVar, Final, NoReturn
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
-from airflow_hiveacid.airflow_names import (
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    RetryPolicy,
-    conf,
-)
+from airflow_hiveacid import airflow_names
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.task_view import (
-    MAP_INDEX_TEMPLATE,
-    TaskView,
-    with_short_traceback,
-)
+from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Outage
+from airflow_hiveacid.watch.conditions import Condition
+from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Observation, Outage
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.watch.conditions import Condition
-    from airflow_hiveacid.watch.polls import Observation
 
 OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""
 
 
 class HiveAcidWatchSensor(
-    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseSensorOperator
+    DeclaredArguments, ValueRendering, task_view.TaskView, PolicyRetries, BaseSensorOperator
 ):
     """Wait until a condition of a table is met.
 
@@ -83,10 +69,12 @@ class HiveAcidWatchSensor(
         table: Annotated[str, Argument(arguments.table_name)],
         partition: kinds.PartitionName = None,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        deferrable: bool = airflow_names.conf.getboolean(
+            "operators", "default_deferrable", fallback=False
+        ),
         max_outage_s: float | None = DEFAULT_MAX_OUTAGE_S,
-        retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
-        map_index_template: str | None = MAP_INDEX_TEMPLATE,
+        retry_policy: airflow_names.RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
@@ -136,7 +124,7 @@ class HiveAcidWatchSensor(
         """
         return short_form(findings[0]) if findings else None
 
-    @with_short_traceback
+    @task_view.with_short_traceback
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once; if it fails for a reason that may be temporary, log the error and continue.
 
@@ -172,7 +160,11 @@ class HiveAcidWatchSensor(
         if remaining_s <= 0:
             # The first poll took longer than the sensor's timeout, so do not defer.
             message = f"Sensor has timed out; nothing was found within {self.timeout} seconds."
-            raise (AirflowSkipException if self.soft_fail else AirflowSensorTimeout)(message)
+            raise (
+                airflow_names.AirflowSkipException
+                if self.soft_fail
+                else airflow_names.AirflowSensorTimeout
+            )(message)
         self.defer(
             trigger=self.trigger(),
             method_name=self.execute_complete.__name__,
@@ -189,7 +181,7 @@ class HiveAcidWatchSensor(
 
     def _fail(self, error: HiveAcidError) -> NoReturn:
         if self.never_fail:
-            raise AirflowSkipException("never_fail is set to True") from error
+            raise airflow_names.AirflowSkipException("never_fail is set to True") from error
         raise error
 
     # ---- outages ---------------------------------------------------------------------------------

@@ -24,17 +24,8 @@ from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, StatementResult
+from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    ColumnMatch,
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    MergeSpec,
-    SourceSpec,
-    StatementSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as statements
@@ -59,7 +50,7 @@ ProgramFunction = Callable[[SparkSession, "Task"], object]
 
 log = logging.getLogger("hiveacid")
 
-_FRAME: Final = SourceSpec()  # the program passes the rows as a frame
+_FRAME: Final = specs.SourceSpec()  # the program passes the rows as a frame
 
 _UNDECLARED: Final = (
     "the program {does} {table}, but its task does not declare this: add the table to {where} of"
@@ -175,21 +166,21 @@ class Transaction:
         *,
         columns: Sequence[str] = (),
         partition: Mapping[str, str | int | None] | None = None,
-        match: str = ColumnMatch.NAME.value,
+        match: str = specs.ColumnMatch.NAME.value,
         overwrite: bool = False,
     ) -> StatementResult:
         """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`."""
         partition_values = {} if partition is None else partition
         return self._run(
-            lambda: InsertSpec(
+            lambda: specs.InsertSpec(
                 target=arguments.table_name(table),
                 source=_FRAME,
-                mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
+                mode=specs.InsertMode.OVERWRITE if overwrite else specs.InsertMode.APPEND,
                 columns=arguments.names(columns, "columns"),
                 partition=statements.partition_values(
                     partition_values, nulls=statements.null_columns(partition_values)
                 ),
-                match=arguments.choice(ColumnMatch, match, "match"),
+                match=arguments.choice(specs.ColumnMatch, match, "match"),
             ),
             rows,
         )
@@ -209,7 +200,7 @@ class Transaction:
         """
         return self._run(
             lambda: job_with(
-                UpdateSpec(
+                specs.UpdateSpec(
                     target=arguments.table_name(table),
                     set=arguments.assignments(assignments, "assignments"),
                     where=arguments.condition(where, "where"),
@@ -224,7 +215,7 @@ class Transaction:
         """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values."""
         return self._run(
             lambda: job_with(
-                DeleteSpec(
+                specs.DeleteSpec(
                     target=arguments.table_name(table), where=arguments.condition(where, "where")
                 ),
                 parameters or {},
@@ -244,7 +235,7 @@ class Transaction:
         """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`."""
         return self._run(
             lambda: job_with(
-                MergeSpec(
+                specs.MergeSpec(
                     target=arguments.table_name(table),
                     source=_FRAME,
                     keys=statements.key_names(keys),
@@ -280,7 +271,7 @@ class Transaction:
             yield
 
     def _run(
-        self, describe: Callable[[], StatementSpec], rows: DataFrame | None = None
+        self, describe: Callable[[], specs.StatementSpec], rows: DataFrame | None = None
     ) -> StatementResult:
         with self._turn():
             self._look_back()
@@ -293,7 +284,7 @@ class Transaction:
                 self._failure = error
                 raise
 
-    def _done(self, spec: StatementSpec, rows: DataFrame | None) -> StatementResult:
+    def _done(self, spec: specs.StatementSpec, rows: DataFrame | None) -> StatementResult:
         number = len(self._steps) + 1
         with naming(number, number):
             change = planned_one(self._job, spec, rows)

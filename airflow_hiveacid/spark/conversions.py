@@ -9,7 +9,6 @@ copy is converted to flat, compared with the original, and renamed to the origin
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
@@ -17,19 +16,11 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
-from airflow_hiveacid.plan.conversion import (
-    COPY_OF,
-    ConversionOutcome,
-    outcome_of,
-    steps_back,
-    steps_of,
-)
+from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
 from airflow_hiveacid.spark.statements.creation import create_and_fill
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def convert(job: JobContext) -> JobResult:
@@ -50,7 +41,9 @@ def convert(job: JobContext) -> JobResult:
     return dataclasses.replace(result, txn_id=outcome.txn_id, files=outcome.files_moved)
 
 
-def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+def convert_table(
+    job: JobContext, ref: TableRef, to: ConversionTarget
+) -> conversion.ConversionOutcome:
     """Convert a table to another kind, unless it is already of that kind."""
     exchange = _exchange(job, ref)
     exchange.recover()
@@ -61,12 +54,12 @@ def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> Conve
     former_table = exchange.way_back(table) if is_back else None
     if former_table is not None:
         rows = exchange.come_back(former_table)
-        steps = steps_back(exchange.kept)
-        return outcome_of(table, to, steps=steps, done=True, rows=rows)
+        steps = conversion.steps_back(exchange.kept)
+        return conversion.outcome_of(table, to, steps=steps, done=True, rows=rows)
     return _converter(job, ref, to).convert()
 
 
-def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> ConversionOutcome:
+def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> conversion.ConversionOutcome:
     exchange.make_room()
     copy = CreateAsSpec(
         target=str(exchange.copy),
@@ -74,13 +67,13 @@ def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> ConversionO
         partition_columns=tuple(column.name for column in table.partition_columns),
         insert_only=True,
         comment=table.parameters.get("comment"),
-        properties={COPY_OF: copy_mark(table.ref, table)},
+        properties={conversion.COPY_OF: copy_mark(table.ref, table)},
     )
     create_and_fill(dataclasses.replace(job, spec=dataclasses.replace(job.spec, job=copy)))
     _converter(job, exchange.copy, ConversionTarget.FLAT).convert()
     rows = exchange.leave()
-    steps = steps_of(table, ConversionTarget.FLAT, 0)
-    return outcome_of(table, ConversionTarget.FLAT, steps=steps, done=True, rows=rows)
+    steps = conversion.steps_of(table, ConversionTarget.FLAT, 0)
+    return conversion.outcome_of(table, ConversionTarget.FLAT, steps=steps, done=True, rows=rows)
 
 
 def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converter:

@@ -29,29 +29,20 @@ import pyspark
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    ResultUnwritableError,
-    StorageError,
-    StoreUnavailableError,
-    TaskKilledError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
-from airflow_hiveacid.spark.engine.executors import await_executor
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.progress import reported_stages
-from airflow_hiveacid.spark.engine.session import open_session
+from airflow_hiveacid.spark.engine.session import await_executor, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -143,7 +134,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     try:
         spec = read_spec(spec_name)
         check_answerable(spec)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         # No result can be written, so only the log and the exit code report the error.
         log.error("%s", error)  # noqa: TRY400 - the message needs no traceback
         return exit_code(error)
@@ -196,7 +187,7 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
     """Log an error and return it as a result; log a traceback only for an untyped error."""
-    trace = None if isinstance(error, HiveAcidError) else error
+    trace = None if isinstance(error, errors.HiveAcidError) else error
     log.error("%s failed: %s", spec.kind, error, exc_info=trace)
     return JobResult(
         kind=spec.kind,
@@ -215,24 +206,21 @@ def _job_error(error: Exception) -> JobError:
 
 def _details_of(error: Exception) -> dict[str, JsonValue]:
     """Return the details of a write conflict that a result contains in addition to the message."""
-    if not isinstance(error, WriteConflictError):
+    if not isinstance(error, errors.WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
 
 
 def read_spec(name: str) -> JobSpec:
-    """Read the job's spec that was shipped under this name.
-
-    Raises:
-        ConfigurationError: no file of this name was shipped.
-        ContractVersionError: another version of this provider wrote the spec.
-    """
+    """Read the job's spec that was shipped under this name."""
     # YARN puts shipped files into the working directory. Local and standalone modes put shipped
     # files into Spark's directory.
     for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
-    raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
+    raise errors.ConfigurationError(
+        f"job spec {name!r} was not shipped with the application (--files)"
+    )
 
 
 def _shipped(name: str) -> Iterator[Path]:
@@ -248,23 +236,21 @@ def _shipped(name: str) -> Iterator[Path]:
 def check_answerable(spec: JobSpec) -> None:
     """Check that the result can be written, by writing a probe file next to it.
 
-    Without this check, a task could fail to write its result after its change is committed.
-
-    Raises:
-        ResultUnwritableError: the result cannot be written to the spec's `result_uri`.
-        StoreUnavailableError: the store is temporarily unavailable.
+    Without this check, a task could fail to write its result after its change is committed. An
+    outage of the store (StoreUnavailableError) is temporary, other errors are not
+    (ResultUnwritableError).
     """
     if spec.result_uri is None:
         return
     try:
         _probe(spec.result_uri)
-    except StoreUnavailableError as error:
+    except errors.StoreUnavailableError as error:
         why = f"{error.reason} (driver user {_user()}; the job was not started)"
-        raise StoreUnavailableError(
+        raise errors.StoreUnavailableError(
             location=spec.result_uri, action="write the result to", reason=why
         ) from error
-    except HiveAcidError as error:
-        raise ResultUnwritableError(
+    except errors.HiveAcidError as error:
+        raise errors.ResultUnwritableError(
             location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
 
@@ -273,11 +259,8 @@ def await_follower(spec: JobSpec) -> None:
     """Wait until a worker or a trigger follows this driver in its cluster.
 
     A task may be ended, or its worker may die, before anybody follows the driver. Such a driver
-    must not change anything, because nobody would kill it.
-
-    Raises:
-        TaskKilledError: nobody has followed the driver within `start_timeout_s`.
-        StorageError: the store of the file cannot be asked.
+    must not change anything, because nobody would kill it. After `start_timeout_s`, it ends
+    (TaskKilledError).
     """
     if spec.follower_uri is None:
         return
@@ -286,7 +269,7 @@ def await_follower(spec: JobSpec) -> None:
     began = time.monotonic()
     while not exists(fs, path):
         if time.monotonic() - began > limit_s:
-            raise TaskKilledError(
+            raise errors.TaskKilledError(
                 f"the driver of {spec.job_key} has changed nothing: within {limit_s:g} s, neither a"
                 f" worker nor the triggerer has written {spec.follower_uri} to show that it follows"
                 " the driver. Either the task was ended just after its submission, or nobody could"
@@ -296,13 +279,9 @@ def await_follower(spec: JobSpec) -> None:
 
 
 def check_worker(spec: JobSpec) -> None:
-    """Check that the worker that waits for this driver is still alive.
-
-    Raises:
-        TaskKilledError: the worker's process has ended.
-    """
+    """Raise TaskKilledError if the process of the worker that waits for this driver has ended."""
     if spec.worker_file is not None and not worker_lives(spec.worker_file):
-        raise TaskKilledError(
+        raise errors.TaskKilledError(
             f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"
             " driver: it ends, and aborts its transaction"
         )
@@ -338,7 +317,7 @@ def _probe(uri: str) -> None:
             delete_directory(fs, directory)
         else:
             delete_file(fs, path)
-    except StorageError as error:
+    except errors.StorageError as error:
         # The operator removes all files in that directory after it has read the result.
         log.warning("the result can be written, but its probe file was not removed: %s", error)
 

@@ -20,17 +20,8 @@ from typing import Final
 
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    DeleteSpec,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    TransactionSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.statements.alterations import alteration_of
@@ -43,14 +34,14 @@ from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
 from airflow_hiveacid.sql.text.text import Span, statements_of
 
 SqlJob = (
-    InsertSpec
-    | UpdateSpec
-    | DeleteSpec
-    | MergeSpec
-    | TruncateSpec
-    | LoadSpec
-    | CreateAsSpec
-    | TransactionSpec
+    specs.InsertSpec
+    | specs.UpdateSpec
+    | specs.DeleteSpec
+    | specs.MergeSpec
+    | specs.TruncateSpec
+    | specs.LoadSpec
+    | specs.CreateAsSpec
+    | specs.TransactionSpec
     | CompactSpec
 )
 

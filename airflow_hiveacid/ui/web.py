@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.common.db.common import SessionDep  # noqa: TC002 - FastAPI reads it
-from airflow.api_fastapi.core_api.security import (
-    GetUserDep,
-    requires_access_asset,
-    requires_access_connection,
-)
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api import security
 from airflow.models.dag import DagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.variable import Variable
@@ -30,19 +27,15 @@ from airflow.models.xcom import XComModel
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy.orm import Session
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
     HiveAcidCollectOperator,
     owners_variable,
 )
 from airflow_hiveacid.operators.collecting.document import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sqlalchemy.orm import Session
 
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"
@@ -57,12 +50,14 @@ _CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_
 """An application's `dependencies` do not protect its documentation pages, so turn these off."""
 
 app = FastAPI(
-    title="Hive ACID tables", dependencies=[Depends(requires_access_asset("GET"))], **_CLOSED
+    title="Hive ACID tables",
+    dependencies=[Depends(security.requires_access_asset("GET"))],
+    **_CLOSED,
 )
 scripts = FastAPI(title="Hive ACID pages", **_CLOSED)
 
 
-def _readable_dags(user: GetUserDep) -> set[str]:
+def _readable_dags(user: security.GetUserDep) -> set[str]:
     return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
 
 
@@ -138,7 +133,7 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
     }
 
 
-@app.get("/owners", dependencies=[Depends(requires_access_connection("GET"))])
+@app.get("/owners", dependencies=[Depends(security.requires_access_connection("GET"))])
 def owners(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return each connection's users and hosts by transaction ID, and workers by queue entry."""
     connections = {collection["connection"] for collection in _newest(session, dags)}
@@ -162,7 +157,6 @@ def _texts(stored: object, name: str) -> dict[str, str]:
 
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
-    """Return each collecting task's newest document; the oldest document comes first."""
     newest = (
         select(*_TASK, func.max(XComModel.timestamp).label("timestamp"))
         .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
@@ -182,7 +176,6 @@ def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Return the documents of the last collections of these tasks, the newest first."""
     query = (
         select(XComModel)
         .where(XComModel.key == COLLECTED_KEY, tuple_(*_TASK).in_(tasks))
@@ -264,7 +257,6 @@ def _collector(
 
 
 def _dag(session: Session, dags: Iterable[str], name: str) -> dict[str, Any]:
-    """Return whether the user can read a shipped DAG, and whether the DAG is paused."""
     dag = session.get(DagModel, name) if name in set(dags) else None
     return {
         "dag_id": name,

@@ -1,15 +1,14 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Input is a metastore and a table. Output is plain values. Notes describe this provider's commits.
-Directories with a single write ID show those of other clients, whose times are known only within
-bounds. A compaction creates no version, but the compaction queue lists each one with its
-transaction (docs/decisions/versions.md).
+Input is a metastore and a table. Notes describe this provider's commits. Directories with a single
+write ID show those of other clients, whose times are known only within bounds. A compaction creates
+no version, but the queue lists it with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -115,16 +114,10 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         write_id = WriteId(number)
         if not write_ids.is_visible(write_id):
             continue
-        versions.append(
-            _version(
-                write_id,
-                commits.get(write_id),
-                facts.get(write_id),
-                knowledge.of_commit(write_id),
-                is_readable=readable.holds(write_id),
-                tags=names.get(write_id, ()),
-            )
-        )
+        note, written = commits.get(write_id), facts.get(write_id, _Found())
+        entry = _version(write_id, note, written, knowledge.of_commit(write_id))
+        own_tags = tuple(names.get(write_id, ()))
+        versions.append(replace(entry, is_readable=readable.holds(write_id), tags=own_tags))
         if most is not None and len(versions) >= most:
             break
     return TableHistory(
@@ -138,40 +131,30 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     )
 
 
-def _version(  # noqa: PLR0913 - one argument for each source
-    write_id: WriteId,
-    note: CommitNote | None,
-    facts: _Found | None,
-    committed: TimeBounds,
-    *,
-    is_readable: bool,
-    tags: Iterable[str],
+def _version(
+    write_id: WriteId, note: CommitNote | None, facts: _Found, committed: TimeBounds
 ) -> VersionEntry:
-    facts = facts or _Found()
-    if note is None:
-        return VersionEntry(
-            number=write_id,
-            committed=committed,
-            by=ANOTHER_CLIENT,
-            operation="+".join(sorted(facts.operations)),
-            is_readable=is_readable,
-            partitions=tuple(sorted(facts.partitions)),
-            size_bytes=facts.size_bytes or None,
-            tags=tuple(tags),
-        )
-    return VersionEntry(
+    entry = VersionEntry(
         number=write_id,
         committed=committed,
+        by=ANOTHER_CLIENT,
+        operation="+".join(sorted(facts.operations)),
+        is_readable=False,
+        partitions=tuple(sorted(facts.partitions)),
+        size_bytes=facts.size_bytes or None,
+    )
+    if note is None:
+        return entry
+    return replace(
+        entry,
         by=note.job_key,
         operation=note.kind,
-        is_readable=is_readable,
         txn_id=note.txn_id,
         inserted=note.inserted,
         updated=note.updated,
         deleted=note.deleted,
         partitions=note.partitions,
         size_bytes=note.size_bytes,
-        tags=tuple(tags),
     )
 
 

@@ -8,12 +8,11 @@ reads the table parameters. See docs/decisions/versions.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Final
 
 from airflow_hiveacid.format.errors import KeepingRefusedError, NotTransactionalError, TableError
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
-from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
@@ -39,6 +38,8 @@ from airflow_hiveacid.versions.past import promises_of
 _LONGEST_MOVE_S: Final = 3600.0
 """The maximum time that a client may take to replace a tag."""
 
+_Roots = list[tuple[PartitionInfo, AcidState]]
+
 _log = logging.getLogger(__name__)
 
 
@@ -58,27 +59,21 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     old_keeping = promises_of(client, table).keeping
     if old_keeping is not None:
         return old_keeping
-    # The server's workers read the parameters when they begin a compaction. The compaction queue
-    # lists each compaction until it ends. Later compactions have higher IDs than all current
-    # compactions.
+    # The server's workers read the parameters when they begin a compaction. The queue lists each
+    # compaction until it ends. Later ones have higher IDs.
     end_dead_entries(client, table.ref)
     entry_ids = _queue(client, table)
-    roots = client.list_partitions(table)
-    snapshot = snapshot_now(client, [table.ref])
-    states = _states(table, roots, snapshot)
+    roots, write_ids = _roots_now(client, table)
     if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
     keeping = Keeping(
-        roots={
-            info.name: floor_of(state, table.kind)
-            for info, state in zip(roots, states, strict=True)
-        },
+        roots={info.name: floor_of(state, table.kind) for info, state in roots},
         last_entry_id=max(entry_ids, default=-1),
         since_s=server_now(client) or 0.0,
     )
     # The guarantee is based on this listing. So earlier losses are looked up in the same listing.
     # If files are removed later, the guarantee reveals the loss.
-    _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
+    _note_what_is_missed(client, table, roots, write_ids)
     notes.note_keeping(keeping)
     _log.info("keeping versions from now on table=%s", table.ref)
     return keeping
@@ -118,10 +113,9 @@ def note_as_ours(
 ) -> None:
     """If the table is kept, write a note that this provider owns a queue entry.
 
-    The queue's history is limited, so each new entry displaces an old one. If a compaction of
-    another client has broken the guarantee, only its entry proves that. So a broken guarantee is
-    ended first; before that, the notes are listed again, since `notes` may be out of date. `own` is
-    the entry with the earlier aborted write IDs.
+    Each new entry in the queue displaces an old one, which may be the only proof that a compaction
+    of another client has broken the guarantee. So a broken guarantee is ended first, after the
+    notes were listed again. `own` is the entry with the earlier aborted write IDs.
     """
     if not notes.is_kept():
         return
@@ -158,9 +152,9 @@ def look_after(
 ) -> None:
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a guarantee that another client has broken. If a parameter or tag
-    still requires one, keep the table again from now on. Write notes of dropped partitions, and
-    combine many notes into a few files. `now_s` is by the metastore's clock.
+    Remove expired tags, and end a guarantee that another client has broken; if a parameter or tag
+    requires one, keep the table again. Write notes of dropped partitions, and combine many notes
+    into a few files. `now_s` is by the metastore's clock.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -195,39 +189,33 @@ def look_after(
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Write notes of the losses that only the guarantees show, then end all guarantees."""
     if notes.is_kept():
-        roots = client.list_partitions(table)
-        snapshot = snapshot_now(client, [table.ref])
-        states = _states(table, roots, snapshot)
-        _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
+        _note_what_is_missed(client, table, *_roots_now(client, table))
     notes.forget_keeping()
 
 
 def _note_what_is_missed(
-    client: MetastorePort,
-    table: TableInfo,
-    roots: Sequence[tuple[PartitionInfo, AcidState]],
-    snapshot: Snapshot,
+    client: MetastorePort, table: TableInfo, roots: _Roots, write_ids: ValidWriteIdList
 ) -> None:
     """Write notes of all files that are known to have been removed without a write ID."""
     note_dropped(client, table)
-    note_lost(client, loss_detector_of(table), roots, snapshot.write_ids(table.ref))
+    note_lost(client, loss_detector_of(table), roots, write_ids)
 
 
-def _states(
-    table: TableInfo, roots: Sequence[PartitionInfo], snapshot: Snapshot
-) -> list[AcidState]:
+def _roots_now(client: MetastorePort, table: TableInfo) -> tuple[_Roots, ValidWriteIdList]:
+    infos = client.list_partitions(table)
+    snapshot = snapshot_now(client, [table.ref])
     write_ids = snapshot.write_ids(table.ref)
-    return each_in_threads(
-        lambda info: resolve(list_table(info.location), write_ids, snapshot.txns, table.kind), roots
+    states = each_in_threads(
+        lambda info: resolve(list_table(info.location), write_ids, snapshot.txns, table.kind), infos
     )
+    return list(zip(infos, states, strict=True)), write_ids
 
 
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
 
-    A committed compaction on 4.x is no obstacle: its cleaning removes only files that its result
-    has replaced, and the guarantee is based on a later listing. The entry may wait for as long as
-    the table's parameter keeps those files.
+    A committed compaction on 4.x is no obstacle: its cleaning removes only replaced files, and the
+    guarantee is based on a later listing. It may wait as long as a table's parameter says.
     """
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):

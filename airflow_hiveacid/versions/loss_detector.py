@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
@@ -26,6 +27,9 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.plan.history import below
 
 _NONE = WriteId(0)
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for cached properties
@@ -93,10 +97,9 @@ class LossDetector:
     def strangers(
         self, info: PartitionInfo, names: Iterable[BaseName | DeltaName]
     ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
-        """Yield moved directories, each with a version number.
+        """Yield moved directories, each with the last version that may have it where it was.
 
-        The number is the last version in which the directory may have been in its old partition;
-        for later versions, a note records its loss there. Names of a compactor's directories are no
+        For later versions, a note records its loss there. Names of a compactor's directories are no
         evidence.
         """
         own = {note.write_id for note in self._commits_of(info)}
@@ -149,7 +152,7 @@ class LossDetector:
         root = None if self.keeping is None else self.keeping.roots.get(info.name)
         for text in () if root is None else root.evidence:
             if not_held(state, [text]) is not None:
-                ranges[text] = (_lowest_of(text), write_id_of(text))
+                ranges[text] = (lowest_of(text), write_id_of(text))
         for note in self._commits_of(info):
             if now.is_visible(note.write_id):
                 lost = self._lost_of(note, info, state)
@@ -202,7 +205,7 @@ class LossDetector:
         for horizon in self.horizons:
             ids = [reset.write_id for reset in self._resets(horizon.partition)]
             if horizon.partition not in partitions and max(ids, default=_NONE) < horizon.write_id:
-                ends.setdefault(horizon.partition, {})[_horizon_name(horizon)] = _NONE
+                ends.setdefault(horizon.partition, {})[f"horizon {horizon.write_id}"] = _NONE
         return tuple(
             Reset(
                 partition=partition,
@@ -272,11 +275,7 @@ class LossDetector:
 
     @cached_property
     def _by_partition(self) -> Mapping[str, list[CommitNote]]:
-        notes: dict[str, list[CommitNote]] = {}
-        for note in self.commits:
-            for text in note.partitions or ("",):
-                notes.setdefault(text, []).append(note)
-        return notes
+        return _grouped((text, note) for note in self.commits for text in note.partitions or ("",))
 
     def _names_of(
         self, partitions: frozenset[PartitionName], then: ValidWriteIdList
@@ -292,7 +291,7 @@ class LossDetector:
                         lost_names.setdefault(name, {}).update(names)
         for name in () if self.keeping is None else self.keeping.roots:
             if name not in partitions and (once := self._live_once(name, then)):
-                lost_names.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+                lost_names.setdefault(name, {}).update({text: lowest_of(text) for text in once})
         return lost_names
 
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
@@ -312,7 +311,6 @@ class LossDetector:
         return tuple(p for p in paths if not _is_held(p.removeprefix(where), live))
 
     def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
-        """Return the paths or URIs that a commit wrote to a partition, or all paths if unknown."""
         by_location = self._written[note.write_id]
         paths = by_location.get(f"{partition}/") or chain.from_iterable(by_location.values())
         return tuple(paths) or (f"version {note.write_id}",)
@@ -324,12 +322,13 @@ class LossDetector:
     @cached_property
     def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
         """The paths or URIs that each commit wrote, by directory name."""
-        leaves_by_write: dict[WriteId, dict[str, list[str]]] = {}
-        for write_id, by_location in self._written.items():
-            leaves = leaves_by_write.setdefault(write_id, {})
-            for path in chain.from_iterable(by_location.values()):
-                leaves.setdefault(path.rpartition("/")[2], []).append(path)
-        return leaves_by_write
+        return {
+            write_id: _grouped(
+                (path.rpartition("/")[2], path)
+                for path in chain.from_iterable(by_location.values())
+            )
+            for write_id, by_location in self._written.items()
+        }
 
     @cached_property
     def _lost_since(self) -> Mapping[str, WriteId]:
@@ -341,10 +340,7 @@ class LossDetector:
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
-        """The paths or URIs that each commit wrote, by location with a slash at its end.
-
-        A commit may have written to ten thousand partitions, and each needs only its own paths.
-        """
+        """The paths or URIs that each commit wrote, by location with a slash at its end."""
         locations_by_write: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:
             by_location = locations_by_write.setdefault(note.write_id, {})
@@ -354,7 +350,6 @@ class LossDetector:
         return locations_by_write
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
-        """Return the version's directories that existed in a partition when the guarantee began."""
         root = None if self.keeping is None else self.keeping.roots.get(partition)
         names = () if root is None else root.evidence
         return frozenset(text for text in names if is_seen(then, text))
@@ -364,17 +359,11 @@ class LossDetector:
 
     @cached_property
     def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
-        resets: dict[PartitionName, list[Reset]] = {}
-        for reset in self.resets:
-            resets.setdefault(reset.partition, []).append(reset)
-        return resets
+        return _grouped((reset.partition, reset) for reset in self.resets)
 
     @cached_property
     def _horizons(self) -> Mapping[PartitionName, list[Horizon]]:
-        horizons: dict[PartitionName, list[Horizon]] = {}
-        for horizon in self.horizons:
-            horizons.setdefault(horizon.partition, []).append(horizon)
-        return horizons
+        return _grouped((horizon.partition, horizon) for horizon in self.horizons)
 
     def _noted(self, partition: PartitionName) -> frozenset[str]:
         return frozenset(name for reset in self._resets(partition) for name in reset.names)
@@ -390,19 +379,19 @@ class LossDetector:
 
 
 def _covers(state: AcidState, reset: Reset) -> bool:
-    """Return True if a later base replaced the removed files, so that a version does not need them.
-
-    A compactor's base does not count, since it may be newer than the removal.
-    """
+    """Return True if a later base, not of a compactor, replaced the removed files."""
     base = state.base
     return base is not None and not base.is_compacted and base.high > reset.highest
 
 
-def _horizon_name(horizon: Horizon) -> str:
-    return f"horizon {horizon.write_id}"
+def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    groups: dict[_K, list[_V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
-def _lowest_of(text: str) -> WriteId:
+def lowest_of(text: str) -> WriteId:
     """Return a directory's lowest write ID; return 0 for a base, since it is unknown."""
     name = parse_directory_name(text)
     return name.low if isinstance(name, DeltaName) else _NONE

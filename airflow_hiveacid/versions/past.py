@@ -3,30 +3,20 @@
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
 transaction is open: a cleaner that writes a horizon waits for readers that may not have read it.
-`plan.history.as_of_time` decides which writes belong to a time. Must not read rows.
-
-Two versions use the same files of a root if no write ID in a file name or note lies between them.
-So `Readable` checks only one version of each such interval.
+Must not read rows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Final, NoReturn
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import (
-    NotEnoughHistoryError,
-    NotTransactionalError,
-    VersionDoubtfulError,
-    VersionGoneError,
-    VersionNotSettledError,
-    VersionUnknownError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import time_text
@@ -99,7 +89,7 @@ class Past:
         for info, listing in zip(partitions, listings, strict=True):
             try:
                 states.append(self.state(info, listing))
-            except VersionGoneError as error:
+            except errors.VersionGoneError as error:
                 failure = failure or error
         if failure is not None:
             roots = list(zip(partitions, listings, strict=True))
@@ -111,7 +101,7 @@ class Past:
         """Return the version's state of one root; see `states`."""
         try:
             state = self._state_if(listing, None)
-        except VersionGoneError:
+        except errors.VersionGoneError:
             if self.tag is not None:
                 return self._tagged(info, listing, self.tag)
             promise = self.promised.of(info.name)
@@ -167,7 +157,7 @@ class Past:
         return promises_of(self.client, self.table) if self.promises is None else self.promises
 
     def _fail(self, why: str, oldest: int, *, keeping_helps: bool) -> NoReturn:
-        raise VersionGoneError(
+        raise errors.VersionGoneError(
             table=self.table.ref,
             what=str(self.version),
             oldest=oldest,
@@ -202,7 +192,11 @@ class Past:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: results are cached
 class Readable:
-    """The readable versions of some roots, or of the whole table if `is_whole`."""
+    """The readable versions of some roots, or of the whole table if `is_whole`.
+
+    Two versions use the same files of a root if no write ID in a file name or note lies between
+    them. So only one version of each such interval is checked.
+    """
 
     past: Past
     roots: Sequence[Root]
@@ -214,7 +208,7 @@ class Readable:
         """Return True if the version with this number is readable."""
         try:
             past = self.past.at(number)
-        except (VersionNotSettledError, VersionUnknownError):
+        except (errors.VersionNotSettledError, errors.VersionUnknownError):
             return False
         key = bisect_right(self._all_borders, number)
         if key not in self._of_all:
@@ -231,11 +225,9 @@ class Readable:
     def _holds(self, past: Past, index: int, number: WriteId) -> bool:
         key = index, bisect_right(self._borders[index], number)
         if key not in self._of_roots:
-            try:
+            self._of_roots[key] = False
+            with suppress(errors.VersionGoneError, errors.NotEnoughHistoryError):
                 past.state(*self.roots[index])
-            except (VersionGoneError, NotEnoughHistoryError):
-                self._of_roots[key] = False
-            else:
                 self._of_roots[key] = True
         return self._of_roots[key]
 
@@ -333,20 +325,23 @@ def past_of(
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
-            version is unknown, or could still change.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: see
+            `as_of_number` and `as_of_time`.
     """
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
     present = present_of(client, table, snapshot)
     current_ids, tag = present.now, None
     if version.number is not None:
         version_ids = _settled(client, table, current_ids, version.number)
     elif version.timestamp is not None:
         knowledge = Knowledge.of(present.loss_detector.commits, born_s=table.born_s)
-        version_ids = _as_of(
-            client, table, current_ids, version.timestamp, knowledge, taken_s=taken_s()
-        )
+        now_s = taken_s()
+        try:
+            version_ids = as_of_time(current_ids, version.timestamp, knowledge, taken_s=now_s)
+        except errors.VersionDoubtfulError:  # only now read the server's event log
+            logged = knowledge.with_log(client.logged_commits(table.ref))
+            version_ids = as_of_time(current_ids, version.timestamp, logged, taken_s=now_s)
     else:
         tag = _tag_of(VersionNotes.of(table), table, version.tag or "", taken_s())
         version_ids = ValidWriteIdList.parse(tag.write_ids)
@@ -400,7 +395,6 @@ def _promises_of(client: MetastorePort, table: TableInfo, notes: VersionNotes) -
 
 
 def _may_be_cleaned(entry: CompactionEntry) -> bool:
-    """Return True if a server's cleaner may have removed files after a compaction."""
     return entry.is_committed or entry.state not in _NEVER_CLEANED
 
 
@@ -409,33 +403,16 @@ def _settled(
 ) -> ValidWriteIdList:
     try:
         return as_of_number(current_ids, number)
-    except VersionNotSettledError as error:
+    except errors.VersionNotSettledError as error:
         writers = [
             f"{lock} since {time_text(lock.acquired_s)}" if lock.acquired_s else str(lock)
             for lock in client.show_locks(table.ref)
             if lock.lock_type is not LockType.SHARED_READ
         ]
         holders = "; ".join(sorted(set(writers))[:_MOST_WRITERS])
-        raise VersionNotSettledError(
+        raise errors.VersionNotSettledError(
             table=table.ref, version=number, write_id=error.write_id, who=holders
         ) from None
-
-
-def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
-    client: MetastorePort,
-    table: TableInfo,
-    current_ids: ValidWriteIdList,
-    moment: datetime,
-    knowledge: Knowledge,
-    *,
-    taken_s: float | None,
-) -> ValidWriteIdList:
-    """Call `as_of_time`; read the server's event log only if the notes do not suffice."""
-    try:
-        return as_of_time(current_ids, moment, knowledge, taken_s=taken_s)
-    except VersionDoubtfulError:
-        logged = knowledge.with_log(client.logged_commits(table.ref))
-        return as_of_time(current_ids, moment, logged, taken_s=taken_s)
 
 
 def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
@@ -443,7 +420,7 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
     tag = notes.tag(name)
     if tag is None:
         names = ", ".join(tag.name for tag in notes.tags()) or "none"
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table.ref, detail=f"has no tag {name!r}; its tags are: {names}"
         )
     return tag
@@ -452,7 +429,7 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
 def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | None) -> Tag:
     tag = existing_tag(notes, table, name)
     if tag.expires_s is not None and (now_s is None or tag.has_expired(now_s)):
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table.ref,
             detail=f"no longer has tag {name!r}; it expired at {time_text(tag.expires_s)}",
         )

@@ -40,9 +40,9 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
 ) -> Tag:
     """Name a version, and keep its files until the tag expires or is removed.
 
-    If the tag already names this version, only its expiry changes. A retry by the same maker may
-    request a tag of the current state again. Then the tag keeps the version of the first request,
-    which may have been killed before its second check, so the tag is checked and written again.
+    If the tag already names this version, only its expiry changes. If the same maker requests a tag
+    of the current state again, the tag keeps the version of the first request. That may have been
+    killed before its second check, so the tag is checked and written again.
 
     Args:
         client: the metastore; no other thread may use this client at the same time.
@@ -57,9 +57,7 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     Raises:
         ConfigurationError: the name is invalid, or the expiry has passed.
         TagTakenError: the tag names a different version, or another client is creating such a tag.
-        KeepingRefusedError: the table's versions cannot be kept yet; retry later.
-        VersionGoneError: files of the version are missing. An existing tag is unchanged.
-        HiveAcidError: the version is unknown (`past_of`).
+        HiveAcidError: as `keep`, `past_of` and `Past.states`; then an existing tag is unchanged.
     """
     VersionSpec.of(tag=name)
     keep(client, table)
@@ -81,19 +79,24 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         moved = replace(older, expires_s=expires_s, made_s=_after(older, now_s))
         if is_same and older.is_sure and _replace(client, notes, older, moved):
             return moved
-    roots = client.list_partitions(table)
-    made_s = now_s if older is None else _after(older, now_s)
-    tag = _tag(past, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
+    infos = client.list_partitions(table)
+    tag = Tag(
+        name=name,
+        table_id=table.table_id,
+        write_ids=past.then.text(),
+        made_s=now_s if older is None else _after(older, now_s),
+        made_by=made_by,
+        expires_s=expires_s,
+        roots=_roots(past, infos),
+    )
     notes.note_tag(replace(tag, is_sure=False))
     try:
         # A cleaner first writes a note of the versions that become unreadable, then reads the tags.
-        # If the cleaner read the tags before our tag was written, the cleaner's note already
-        # exists, and this check finds it. This check needs a new snapshot, which is at least as new
-        # as the cleaner's snapshot.
+        # If it has read them before our tag, this check finds its note. The check needs a snapshot
+        # that is at least as new as the cleaner's.
         snapshot = snapshot_now(client, [table.ref])
         write_ids = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
-        later = replace(past, now=write_ids, txns=snapshot.txns)
-        _tag(later, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
+        _roots(replace(past, now=write_ids, txns=snapshot.txns), infos)
         if not moves:
             _check_alone(notes, table, tag, older, now_s)
     except BaseException:
@@ -115,8 +118,7 @@ def time_from_now(client: MetastorePort, seconds: float) -> float:
 def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag) -> bool:
     """Change a tag's expiry; return True if its files are certainly kept.
 
-    A cleaner reads the time first, then the tags. So the files are certainly kept if the new tag
-    was written before the old one expired: a cleaner that reads a later time finds the new tag.
+    They are if the old tag has not expired meanwhile: a cleaner reads the time, then the tags.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):
@@ -129,10 +131,7 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
 def _check_alone(
     notes: VersionNotes, table: TableInfo, tag: Tag, older: Tag | None, now_s: float
 ) -> None:
-    """Check that no other client has created, or is creating, this tag for a different version.
-
-    Each client writes its tag before this check, so at least one of two clients finds the other's.
-    """
+    """Check that no other client creates this tag for a different version; all write it first."""
     version_ids = ValidWriteIdList.parse(tag.write_ids)
     since_s = -1.0 if older is None else older.made_s
     for rival in notes.noted_tags():
@@ -160,38 +159,21 @@ def _after(older: Tag, now_s: float) -> float:
     return max(now_s, older.made_s + _NEXT_S)
 
 
-def _tag(  # noqa: PLR0913 - as `make_tag`
-    past: Past,
-    name: str,
-    roots: Sequence[PartitionInfo],
-    *,
-    made_s: float,
-    expires_s: float | None,
-    made_by: str,
-) -> Tag:
-    """Build a tag of a version; check first that all files of the version exist."""
+def _roots(past: Past, infos: Sequence[PartitionInfo]) -> tuple[TaggedRoot, ...]:
+    """Return the roots of a version with its files; check first that all of them exist."""
     fresh = replace(past)  # drop the cached guarantees, so that they are read again
     if past.table.is_partitioned:
-        fresh.check_vanished([info.name for info in roots])
-    listings = list_roots(roots)
-    states = fresh.states(roots, listings)
-    return Tag(
-        name=name,
-        table_id=past.table.table_id,
-        write_ids=past.then.text(),
-        made_s=made_s,
-        made_by=made_by,
-        expires_s=expires_s,
-        roots=tuple(
-            TaggedRoot(
-                partition=info.name,
-                location=info.location,
-                names=frozenset(d.text for d in state.live)
-                | frozenset(f.path for f in state.originals),
-            )
-            for info, state in zip(roots, states, strict=True)
-            if state.live or state.originals
-        ),
+        fresh.check_vanished([info.name for info in infos])
+    states = fresh.states(infos, list_roots(infos))
+    return tuple(
+        TaggedRoot(
+            partition=info.name,
+            location=info.location,
+            names=frozenset(d.text for d in state.live)
+            | frozenset(f.path for f in state.originals),
+        )
+        for info, state in zip(infos, states, strict=True)
+        if state.live or state.originals
     )
 
 

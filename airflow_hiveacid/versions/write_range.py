@@ -12,15 +12,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    NotEnoughHistoryError,
-    VersionRangeError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import (
     ChangeRange,
@@ -30,13 +27,6 @@ from airflow_hiveacid.format.state.change_range import (
     up_to,
 )
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import (
-    Guarantee,
-    VersionSpec,
-    newest_of,
-    not_held,
-    without_aborted,
-)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge
@@ -44,7 +34,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.past import Past, past_of, promises_of
 
-Version = int | str | datetime | VersionSpec
+Version = int | str | datetime | versions.VersionSpec
 """The values that `VersionSpec.meant_by` accepts."""
 
 # The metastore's clock has a resolution of one second.
@@ -98,7 +88,7 @@ class WriteRange:
         """Return the segments of the range in a root; the listing must be current."""
         try:
             segments = self._segments(listing)
-        except ChangesGoneError:
+        except errors.ChangesGoneError:
             # List the files before reading the guarantees: a cleaner writes its notes before it
             # removes files.
             promise = self._promises.of(info.name)
@@ -112,8 +102,8 @@ class WriteRange:
     def newest(self, listing: Listing) -> str | None:
         """Return the newest file or directory of a root in the later version; None if unknown."""
         try:
-            return newest_of(resolve(listing, self.part.until, self.txns, self.table.kind))
-        except NotEnoughHistoryError:
+            return versions.newest_of(resolve(listing, self.part.until, self.txns, self.table.kind))
+        except errors.NotEnoughHistoryError:
             return None
 
     def commit_times(self) -> Mapping[WriteId, float]:
@@ -130,7 +120,7 @@ class WriteRange:
         return times
 
     def _segments(
-        self, listing: Listing, promise: Guarantee | None = None
+        self, listing: Listing, promise: versions.Guarantee | None = None
     ) -> tuple[ChangeSegment, ...]:
         return segments_of(
             listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=promise
@@ -141,7 +131,7 @@ class WriteRange:
         since, until = self.part.since, self.part.until
         try:
             state = resolve(listing, until, self.txns, self.table.kind)
-        except NotEnoughHistoryError:
+        except errors.NotEnoughHistoryError:
             return  # a base contains the writes
         why = self._loss_detector.missed(info, state, until)
         if why is None and self._loss_detector.removed_between(info.name, since, until):
@@ -154,8 +144,7 @@ class WriteRange:
     ) -> None:
         """Check that the files of the first version, or their replacements, still exist.
 
-        The result of an overwrite or compaction within the range is no replacement: it lacks rows
-        that were already missing when it was written, and the feed would not report their loss.
+        An overwrite or compaction within the range is no replacement: it may lack lost rows.
         """
         if segments:
             state = segments[0].state
@@ -167,7 +156,7 @@ class WriteRange:
         name = self.held.get(str(info.name))
         if name is None or any(f.path == name or _top(f.path) == name for f in listing.files):
             return
-        if not_held(state, [name]) is not None:
+        if versions.not_held(state, [name]) is not None:
             raise self._gone(
                 f"{name} was at {info.location} at that version and was removed without a"
                 " write ID, for example by TRUNCATE of Hive 3.1 or by hand",
@@ -183,8 +172,8 @@ class WriteRange:
         resets = VersionNotes.of(self.table).resets()
         return LossDetector(table=self.table, commits=self.commits, resets=resets)
 
-    def _gone(self, why: str, oldest: int) -> ChangesGoneError:
-        return ChangesGoneError(
+    def _gone(self, why: str, oldest: int) -> errors.ChangesGoneError:
+        return errors.ChangesGoneError(
             table=self.table.ref, since=self.part.since.high_watermark, oldest=oldest, why=why
         )
 
@@ -206,10 +195,10 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
     notes = VersionNotes.of(table)
     commits = notes.commits()
     aborted = Knowledge.of(commits).aborted | notes.promises().aborted
-    write_ids = without_aborted(snapshot.write_ids(table.ref), aborted)
+    write_ids = versions.without_aborted(snapshot.write_ids(table.ref), aborted)
 
     def past(version: Version) -> Past | None:
-        spec = VersionSpec.meant_by(version)
+        spec = versions.VersionSpec.meant_by(version)
         if spec.number == 0:
             return None
         return past_of(client, table, spec, snapshot, taken_s=taken_s)
@@ -223,7 +212,7 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
         up_to(write_ids, WriteId(0)) if edge is None else edge.then for edge in (first, last)
     )
     if start.shows_more_than(end):
-        raise VersionRangeError(
+        raise errors.VersionRangeError(
             table=table.ref, since=start.high_watermark, until=end.high_watermark
         )
     return WriteRange(

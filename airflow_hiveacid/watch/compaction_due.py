@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,10 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import MetastoreCallError
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
@@ -32,12 +36,6 @@ from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.watch.health import CompactionNeed
 
     Key = tuple[str, str, str, float]
@@ -68,12 +66,8 @@ class Poll:
 class CompactionDueTrigger(BaseEventTrigger):
     """Send an event whenever a table needs compaction; `compaction_asset` describes the arguments.
 
-    Args:
-        condition: the plain values of a `CompactionNeeded`. They contain the table, because Airflow
-            merges triggers with equal arguments, and a merged trigger has no state store.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        poll_interval_s: seconds between two polls.
-        refire_after_s: seconds after which an event is repeated.
+    `condition` are the plain values of a `CompactionNeeded`. They contain the table, because
+    Airflow merges triggers with equal arguments, and a merged trigger has no state store.
     """
 
     def __init__(
@@ -190,7 +184,6 @@ class CompactionDueTrigger(BaseEventTrigger):
     async def _firing(
         self, endpoint: MetastoreEndpoint, table_id: str, writes: ValidWriteIdList
     ) -> Firing | None:
-        """Return the state for an event of a table that needs compaction, or None for no event."""
         last = await self._load()
         firing = Firing(
             table_id=table_id,
@@ -284,7 +277,6 @@ async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
 
 
 def _payload(need: CompactionNeed, write_id: WriteId) -> dict[str, Any]:
-    """Return the event's payload; its partitions with the most deltas come first."""
     by_deltas = sorted(need.due, key=lambda entry: -entry.health.delta_count)
     whole: dict[str, JsonValue] = {
         "table": need.table,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from airflow_hiveacid.format.errors import CompactionFailedError, NotTransactionalError
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
-from airflow_hiveacid.metastore.compaction_queue import CompactionType, newest_entries
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionType,
+    newest_entries,
+)
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.watch.polls import Observation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 class QueueState(NamedTuple):
@@ -101,7 +100,6 @@ def ended_compactions(
 
 
 def _compactions(entries: Iterable[CompactionEntry]) -> list[CompactionEntry]:
-    """Return the queue's compactions, without Hive's clean-ups of aborted transactions."""
     return [
         entry for entry in entries if entry.compaction_type is not CompactionType.ABORT_TXN_CLEANUP
     ]

@@ -15,21 +15,20 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_hiveacid.format.codec import Codec, stored_as
-from airflow_hiveacid.format.conflicts import LockType  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds  # noqa: TC001 - as above
-from airflow_hiveacid.plan.limits import HealthLimits  # noqa: TC001 - as above
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.watch.compactions import ended_compactions
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.watch.health import CompactionNeed
 
 _CODEC: Final = Codec()
@@ -66,13 +65,7 @@ class Condition(ABC):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the condition of `to_json`'s plain values.
-
-        Raises:
-            KeyError: the kind of condition is unknown.
-            TypeError: the condition is of a different class.
-            ValueError: a field is missing, unknown or of the wrong type.
-        """
+        """Return the condition of `to_json`'s plain values."""
         fields = dict(data)
         condition = _CODEC.read(_KINDS[fields.pop("kind")], fields)
         if not isinstance(condition, cls):

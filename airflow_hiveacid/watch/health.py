@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.words import first_few
 from airflow_hiveacid.maintenance.health import measure
 from airflow_hiveacid.maintenance.pauses import pauses
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.limits import TableMeasures
-from airflow_hiveacid.plan.thresholds import due
+from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
+from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth, due
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.watch.polls import Observation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-    from airflow_hiveacid.plan.limits import HealthLimits
-    from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 
 _log = logging.getLogger(__name__)
 

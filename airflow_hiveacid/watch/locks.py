@@ -5,24 +5,18 @@ Logs contain a lock's transaction, user and job, but never its host.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import PartitionNotFoundError
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text, first_few
-from airflow_hiveacid.metastore.locks import in_the_way
+from airflow_hiveacid.metastore.locks import LockInfo, in_the_way
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.watch.polls import Observation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.conflicts import LockType
-    from airflow_hiveacid.format.table import Column, TableRef
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def free_lock(

@@ -11,31 +11,23 @@ from __future__ import annotations
 
 import logging
 from functools import partial as bind
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import table as tables
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    LocationNotFoundError,
-    LockNotAcquiredError,
-    NotTransactionalError,
-)
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 # The longest wait for the read lock. If an overwrite holds its lock for longer, a later poll finds
 # the new data.
@@ -46,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 def new_data(
     client: MetastorePort,
-    ref: TableRef,
+    ref: tables.TableRef,
     partition: str | None,
     since: int,
     *,
@@ -62,8 +54,8 @@ def new_data(
         NotTransactionalError: the table is not transactional.
     """
     table = client.get_source(ref)
-    if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=ref)
+    if table.kind is tables.TransactionalKind.NONE:
+        raise errors.NotTransactionalError(table=ref)
     version = since
     if checked is not None and checked.table_id == table.table_id:
         version = max(since, checked.version)
@@ -74,13 +66,13 @@ def new_data(
         return _observation(table, since, newest)
     try:
         return _listed(client, table, partition, since)
-    except LockNotAcquiredError as error:
+    except errors.LockNotAcquiredError as error:
         _log.info("%s cannot be polled now: %s", ref, error)
         return _observation(table, since, version)
 
 
 def _observation(
-    table: TableInfo, since: int, version: int, partitions: tuple[str, ...] = ()
+    table: tables.TableInfo, since: int, version: int, partitions: tuple[str, ...] = ()
 ) -> Observation:
     news = f"new data in {len(partitions)} partition(s)" if partitions else "no new data"
     newest = f"the newest version that no open write can change is {version}"
@@ -93,13 +85,12 @@ def _observation(
 
 
 def _listed(
-    client: MetastorePort, table: TableInfo, partition: str | None, since: int
+    client: MetastorePort, table: tables.TableInfo, partition: str | None, since: int
 ) -> Observation:
-    """List the directories in a read transaction, and return the new data."""
     access = TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
-        partitions=(PartitionName.parse(partition),) if partition else None,
+        partitions=(tables.PartitionName.parse(partition),) if partition else None,
     )
     terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
     with begin(client, terms, reads=[access]) as txn:
@@ -117,11 +108,11 @@ def _listed(
 
 
 def _has_news(
-    table: TableInfo, snapshot: Snapshot, changes: ChangeRange, root: PartitionInfo
+    table: tables.TableInfo, snapshot: Snapshot, changes: ChangeRange, root: tables.PartitionInfo
 ) -> bool:
     try:
         listing = list_table(root.location)
-    except LocationNotFoundError:
+    except errors.LocationNotFoundError:
         # The partition was not dropped, because a drop waits for our lock. So its directory has not
         # been created yet. A writer that creates the directory now commits after our snapshot.
         return False

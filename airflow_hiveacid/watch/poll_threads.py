@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 LONGEST_POLL_S: Final = 600.0
@@ -57,7 +56,6 @@ async def poll_in_thread(
     Raises:
         MetastoreUnavailableError: `look` did not end within `longest_s`, including the wait for a
             thread. A running poll occupies its thread until the poll ends.
-        HiveAcidError: the error that `look` raised.
     """
     # Not asyncio.wait_for: in Python 3.11, it loses a cancellation that arrives together with the
     # result. The trigger would go on polling after Airflow has cancelled it.

@@ -9,10 +9,9 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
 """The seconds of failed polls after which a sensor gives up, unless its `max_outage_s` differs.

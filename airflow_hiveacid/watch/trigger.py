@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
+from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
@@ -23,27 +25,17 @@ from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 from airflow_hiveacid.watch.polls import Outage
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
-
 # This limit keeps the interval from overflowing in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS: Final = 20
 _OMITTED: Final = f"due{OMITTED}"
 
 
 class ConditionTrigger(BaseTrigger):
-    """Fire when a condition is met, or when an error shows that waiting is useless.
+    """Fire when a condition, given by its plain values, is met, or when waiting is useless.
 
-    Args:
-        condition: the condition's plain values.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        poke_interval_s: seconds between polls.
-        exponential_backoff: double the interval after each poll.
-        max_wait_s: the longest interval in seconds; None sets no limit.
-        max_outage_s: how many seconds all polls may fail, including those that cannot fetch the
-            connection from Airflow; None sets no limit.
+    The interval between polls is `poke_interval_s`; `exponential_backoff` doubles it after each
+    poll, up to `max_wait_s` if that is not None. All polls may fail for `max_outage_s` (None sets
+    no limit), including those that cannot fetch the connection from Airflow.
     """
 
     def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments

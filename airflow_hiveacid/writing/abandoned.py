@@ -57,8 +57,7 @@ def remove_abandoned(
 def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bool:
     """Return whether an attempt can have published a directory.
 
-    Other programs may write entries, too. An entry must not lead to another directory of the table,
-    nor out of the table.
+    Other programs may write entries, too. An entry must not lead out of the table's directories.
     """
     location, _, name = directory.rpartition("/")
     parsed = parse_directory_name(name)

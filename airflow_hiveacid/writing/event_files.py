@@ -27,7 +27,7 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
+from airflow_hiveacid.format.names import BaseName, DeltaName, data_file
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import (
     FileFormat,
@@ -36,6 +36,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
     check_storable,
 )
+from airflow_hiveacid.reading.pieces import arrow_schema
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -43,6 +44,7 @@ from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.stream_writer import RowsWriter
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
@@ -58,19 +60,6 @@ WRITTEN_SCHEMA: Final = (
     " size_bytes long"
 )
 """One row per staged file; `updated` counts new rows that replace an old row."""
-
-
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("updated", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
 
 
 class Written(NamedTuple):
@@ -91,7 +80,7 @@ class Written(NamedTuple):
 
     def batch(self) -> pa.RecordBatch:
         """Return the row as an Arrow batch."""
-        return pa.RecordBatch.from_pylist([self._asdict()], schema=_ARROW_SCHEMA)
+        return pa.RecordBatch.from_pylist([self._asdict()], schema=arrow_schema(WRITTEN_SCHEMA))
 
     @classmethod
     def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:
@@ -182,7 +171,7 @@ def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Itera
     """Write events in `EVENT_ORDER`, as one task; yield one row of `WRITTEN_SCHEMA` per file."""
     attempt = uuid.uuid4().hex
     is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
-    group: _Group | _PlainGroup | None = None
+    group: _PlainGroup | None = None
     try:
         for batch in batches:
             for part in _runs(batch):
@@ -190,7 +179,7 @@ def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Itera
                 if group is None or group.key != key:
                     if group is not None:
                         yield group.close()
-                    group = (_PlainGroup if is_plain else _Group)(plan, key, attempt)
+                    group = (_PlainGroup if is_plain else _EventGroup)(plan, key, attempt)
                 group.write(part)
         if group is not None:
             yield group.close()
@@ -250,40 +239,74 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-class _Group:
-    """A staged ACID file being written. Mutable: it counts rows and stores the last row ID."""
+class _PlainGroup:
+    """A staged file of plain rows, in an insert-only table. Mutable: it counts rows."""
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
-        self.key = key
-        self._plan = plan
-        partition, kind, bucket = key
-        self._is_delete = kind == DELETE_KIND
+        self.key, self._plan, self._attempt = key, plan, attempt
+        self._partition, kind, bucket = key
         self._bucket = BucketId(bucket)
+        self._is_delete = kind == DELETE_KIND
         self._directory = str(plan.delete_directory if self._is_delete else plan.insert_directory)
-        self._partition = partition
-        self._attempt = attempt
-        name = plan.partition(partition)
-        fs, path = open_location(
-            plan.staging(name).attempt_path(self._directory, bucket_file(self._bucket), attempt)
+        self._rows = self._updated = 0
+        staging = plan.staging(plan.partition(self._partition))
+        name = data_file(self._bucket, plan.table.kind)
+        self._writer = self._opened(staging.attempt_path(self._directory, name, attempt))
+
+    def _opened(self, uri: str) -> AcidFileWriter | RowsWriter:
+        table = self._plan.table
+        return rows_writer(
+            table.storage.format,
+            *open_location(uri),
+            self._plan.columns,
+            self._plan.options,
+            table.ref,
+            text=text_form(table.ref, table.storage, table.parameters),
         )
-        make_directory(fs, posixpath.dirname(path))
-        self._writer = AcidFileWriter(
-            fs,
-            path,
-            plan.columns,
-            plan.options,
-            is_delete=self._is_delete,
-            table=plan.table.ref,
-        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write(batch.column("row"))
+        self._rows += batch.num_rows
+
+    def close(self) -> pa.RecordBatch:
+        return Written(
+            partition=self._partition,
+            directory=self._directory,
+            bucket=int(self._bucket),
+            attempt=self._attempt,
+            rows=self._rows,
+            updated=self._updated,
+            size_bytes=self._writer.close().size_bytes,
+        ).batch()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+class _EventGroup(_PlainGroup):
+    """A staged file of events. Mutable: it also stores the last row ID."""
+
+    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
+        super().__init__(plan, key, attempt)
         # Use one list for the whole file, because the cursor of `OldRows` restarts if the list
         # changes.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
         )
         self._old_rows = OldRows(plan.old_files, plan.columns, self._fetched)
-        self._rows = 0
-        self._updated = 0
         self._last: Key | None = None
+
+    def _opened(self, uri: str) -> AcidFileWriter:
+        fs, path = open_location(uri)
+        make_directory(fs, posixpath.dirname(path))
+        return AcidFileWriter(
+            fs,
+            path,
+            self._plan.columns,
+            self._plan.options,
+            is_delete=self._is_delete,
+            table=self._plan.table.ref,
+        )
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._is_delete:
@@ -304,21 +327,6 @@ class _Group:
             )
         self._writer.write(events)
         self._rows += batch.num_rows
-
-    def close(self) -> pa.RecordBatch:
-        written = self._writer.close()
-        return Written(
-            partition=self._partition,
-            directory=self._directory,
-            bucket=int(self._bucket),
-            attempt=self._attempt,
-            rows=self._rows,
-            updated=self._updated,
-            size_bytes=written.size_bytes,
-        ).batch()
-
-    def abort(self) -> None:
-        self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
         """Raise an error if two events change one old row, because two source rows match it."""
@@ -379,44 +387,3 @@ class _Group:
             else:
                 fields.append(values)
         return pa.StructArray.from_arrays(fields, names=[c.name for c in self._plan.columns])
-
-
-class _PlainGroup:
-    """A staged file of an insert-only table: plain rows in the table's format."""
-
-    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
-        self.key = key
-        self._plan, self._attempt, self._rows = plan, attempt, 0
-        partition, _, bucket = key
-        table = plan.table
-        staging = plan.staging(plan.partition(partition))
-        name = data_file(BucketId(bucket), table.kind)
-        fs, path = open_location(staging.attempt_path(str(plan.insert_directory), name, attempt))
-        self._writer = rows_writer(
-            table.storage.format,
-            fs,
-            path,
-            plan.columns,
-            plan.options,
-            table.ref,
-            text=text_form(table.ref, table.storage, table.parameters),
-        )
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write(batch.column("row"))
-        self._rows += batch.num_rows
-
-    def close(self) -> pa.RecordBatch:
-        partition, _, bucket = self.key
-        return Written(
-            partition=partition,
-            directory=str(self._plan.insert_directory),
-            bucket=bucket,
-            attempt=self._attempt,
-            rows=self._rows,
-            updated=0,
-            size_bytes=self._writer.close().size_bytes,
-        ).batch()
-
-    def abort(self) -> None:
-        self._writer.abort()

@@ -17,12 +17,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.plan.statements.dml import (
-    check_changeable,
-    check_insertable,
-    check_readable,
-    tables_of,
-)
+from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
@@ -55,11 +50,7 @@ class WritingJob:
         )
 
     def job_of(self, kind: type[_S]) -> _S:
-        """Return the spec of this job; the job must be of the given kind.
-
-        Raises:
-            ConfigurationError: the job is of a different kind.
-        """
+        """Return the spec of this job; refuse a job of a different kind."""
         if not isinstance(self.spec.job, kind):
             raise ConfigurationError(f"this application does not run {self.spec.kind} jobs")
         return self.spec.job
@@ -74,20 +65,15 @@ class WritingJob:
         )
 
     def changeable_table(self, name: str, operation: str) -> TableInfo:
-        """Return the table if its rows can be changed and its location is writable.
-
-        Raises:
-            InputError: the table is missing, of the wrong kind, or on a store without renames.
-            LocationPermissionError: the table's location cannot be written to.
-        """
+        """Return the table if its rows can be changed and its location is writable."""
         table = self.client.get_table(TableRef.parse(name))
-        check_changeable(table, operation)
+        dml.check_changeable(table, operation)
         return _writable(table)
 
     def insertable_table(self, name: str) -> TableInfo:
         """Return the table if rows can be added to it and its location is writable."""
         table = self.client.get_table(TableRef.parse(name))
-        check_insertable(table)
+        dml.check_insertable(table)
         check_files_writable(table)
         return _writable(table)
 
@@ -97,14 +83,14 @@ class WritingJob:
 
     def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
         """Return a dict from view name to ACID table, for the tables that a source reads."""
-        return self.tables(tables_of(source))
+        return self.tables(dml.tables_of(source))
 
     def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
         """Return a dict from view name to ACID table, for tables read in addition to the target."""
         tables = {}
         for view, name in names.items():
             tables[view] = self.client.get_source(TableRef.parse(name))
-            check_readable(tables[view])
+            dml.check_readable(tables[view])
         return tables
 
 

@@ -1,21 +1,31 @@
-"""Detection of commits with a higher write ID than this write; such commits would hide its files.
+"""Detection of commits of other transactions: overtaking a write, or in conflict with a compaction.
 
 A write gets its write ID before it has its locks. Meanwhile, another transaction may get a higher
 write ID, lock the table, and commit. Readers start at the highest base. So rows with a lower write
 ID would be committed, but never visible. Any row with a higher write ID overtakes an overwrite,
 because the row would remain visible after the overwrite. An append that overtakes an append does no
 harm. See docs/decisions/restarts.md.
+
+The metastore does not check compactions for conflicts, since a compaction changes no rows. So the
+time of `RivalCheck.check` counts as the compaction's commit time. A transaction that commits after
+this check counts as later, even if it commits before the compaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.errors import Winner, WriteConflictError
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
+from airflow_hiveacid.format.rivals import ForeignWrite, come_since, first_rival
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import PartitionInfo
+from airflow_hiveacid.format.table import PartitionInfo, TableRef
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import results_in_order
@@ -74,3 +84,48 @@ def found_in(
     # Even if a listing fails, return the result of an earlier partition.
     answers = zip(partitions, results_in_order(result_of, partitions), strict=True)
     return next(((root, result) for root, result in answers if result is not None), None)
+
+
+def rival_error(
+    rival: ForeignWrite,
+    location: str,
+    policy: ConflictPolicy,
+    txn_id: TxnId,
+    *,
+    loser: str = "job",
+) -> WriteConflictError:
+    """Return the error about a conflicting write that another transaction committed first."""
+    return WriteConflictError(
+        txn_id=txn_id,
+        reason=f"{location.rstrip('/')}/{rival.directory} was committed while this {loser} was"
+        f" running, and the policy {policy.value} allows only the first of the two commits",
+        winner=Winner(write_id=rival.write_id, did=rival.doing.value, directory=rival.directory),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalCheck:
+    """The check of a partition's compaction against rivals, by a listing from its beginning.
+
+    `there` contains the directories that existed when the compaction began; `began` contains the
+    write IDs that were valid then.
+    """
+
+    client: MetastorePort
+    table: TableRef
+    location: str
+    policy: ConflictPolicy
+    doing: WriteKind
+    there: frozenset[str]
+    began: ValidWriteIdList
+
+    def check(self, txn: MetastoreTransaction) -> None:
+        """Raise WriteConflictError if a conflicting commit was made since the compaction began."""
+        newest = txn.newest(self.table)
+        names = list_directories(*open_location(self.location))
+        foreign_writes = come_since(
+            names, self.there, self.began, (newest.write_ids(self.table), newest.txns)
+        )
+        rival = first_rival(foreign_writes, self.policy, self.client.generation, self.doing)
+        if rival is not None:
+            raise rival_error(rival, self.location, self.policy, txn.txn_id, loser="compaction")

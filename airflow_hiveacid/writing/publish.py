@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
-from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     METADATA_FILE,
@@ -53,7 +52,7 @@ class StagedFile:
     bucket: BucketId
     attempt: str
     rows: int
-    updated: int
+    updated: int = 0
     size_bytes: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
 
@@ -181,18 +180,13 @@ def empty_file(
         bucket=bucket,
         attempt=attempt,
         rows=0,
-        updated=0,
         size_bytes=written.size_bytes,
         kind=table.kind,
     )
 
 
 def check_free(directories: Sequence[StagedDirectory]) -> None:
-    """Check that no directory exists under one of the final names.
-
-    Raises:
-        DirectoryExistsError: a directory exists.
-    """
+    """Raise DirectoryExistsError if a directory exists under one of the final names."""
 
     def look(directory: StagedDirectory) -> None:
         if exists(*open_location(directory.final_path)):
@@ -229,18 +223,14 @@ class Publication:
     def publish(self, directories: Sequence[StagedDirectory]) -> None:
         """Rename every directory into place, or publish its files on a store without renames.
 
-        Raises:
-            DirectoryExistsError: a directory already exists; it was not changed.
-            StorageError: a rename failed; other directories may be in place.
+        An existing directory is never changed (DirectoryExistsError). After an error, other
+        directories may be in place.
         """
         side_by_side(self._publish_one, directories)
         log.info("published directories=%d", len(directories))
 
     def take_back(self, *, into_staging: bool = False) -> None:
-        """Remove what this transaction has published, or move it back into staging.
-
-        Call this method only if the transaction is aborted.
-        """
+        """Undo the publication, also into staging; call this only if the transaction is aborted."""
         side_by_side(_put_back_one if into_staging else _take_back_one, self._tried)
 
     def _publish_one(self, directory: StagedDirectory) -> None:

@@ -10,13 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    ContractVersionError,
-    EarlierRunUnknownError,
-    OvertakenError,
-)
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -73,7 +68,7 @@ def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartStat
         for beginning in itertools.count(1):
             try:
                 return run()
-            except OvertakenError as error:
+            except errors.OvertakenError as error:
                 if beginning == _MOST_BEGINNINGS:
                     raise
                 restart_state.lost = str(error)
@@ -103,7 +98,7 @@ def begun(
         try:
             with writing(job.client, order) as write:
                 yield write
-        except CommitStateUnknownError:
+        except errors.CommitStateUnknownError:
             restart_state.staged = None  # the staged files may have been published
             raise
         except BaseException as error:
@@ -117,14 +112,11 @@ def begun(
 
 
 def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
-    """Keep the files that this or an earlier write has staged, if a restart may use them.
-
-    Only an overtaken job restarts.
-    """
+    """Keep the files that this or an earlier write has staged, if an overtaken job may use them."""
     staged = restart_state.staged
     if staged is None or staged.write is not write:
         write.discard()
-    if staged is not None and not isinstance(error, OvertakenError):
+    if staged is not None and not isinstance(error, errors.OvertakenError):
         staged.write.discard()
         restart_state.staged = None
 
@@ -151,14 +143,10 @@ def _order(
 
 
 def check_sources(job: WritingJob, write: Write) -> None:
-    """Check that the source tables still have the partitions that were locked.
-
-    Raises:
-        OvertakenError: the partitions of a source table have changed, so the job must restart.
-    """
+    """Raise OvertakenError if a source table no longer has the partitions that were locked."""
     for access in write.reads:
         if not is_still_all(job.client, access):
-            raise OvertakenError(
+            raise errors.OvertakenError(
                 table=access.ref,
                 txn_id=write.txn.txn_id,
                 why="the job reads this table, and its partitions changed",
@@ -166,11 +154,7 @@ def check_sources(job: WritingJob, write: Write) -> None:
 
 
 def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
-    """Abandon the transaction of a job that is already done, and return the earlier run's result.
-
-    Raises:
-        EarlierRunUnknownError: the ledger's entry has no readable result.
-    """
+    """Abandon the transaction of a job that is already done; return the earlier run's result."""
     result = _result_of(write, earlier)
     log.warning(
         "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
@@ -190,8 +174,8 @@ def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResu
 def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
     try:
         return JobResult.parse(earlier.result)
-    except ContractVersionError as error:
-        raise EarlierRunUnknownError(
+    except errors.ContractVersionError as error:
+        raise errors.EarlierRunUnknownError(
             table=next(iter(write.tables)),
             job_key=earlier.job_key,
             txn_id=earlier.txn_id,

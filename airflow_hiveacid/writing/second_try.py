@@ -95,9 +95,8 @@ def reissued(
 ) -> tuple[StagedDirectory, ...]:
     """Stage the directories of an earlier write again, with the write ID of a new write.
 
-    Raises:
-        HiveAcidError: a file cannot be written. Files that were already written are removed with
-            the write's staging areas at all partition locations.
+    If a file cannot be written, files that were already written are removed with the write's
+    staging areas at all partition locations.
     """
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import OvertakenError, Winner, WriteConflictError
+from airflow_hiveacid.format.errors import OvertakenError, Winner
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import write_kind_of
@@ -25,8 +25,8 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.partitions import check_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -38,8 +38,8 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, 
 from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.writing import overtaking
 from airflow_hiveacid.writing.abandoned import remove_abandoned
-from airflow_hiveacid.writing.overtaking import found_in, hiding_directory, is_overtaken
 from airflow_hiveacid.writing.publish import (
     Publication,
     StagedDirectory,
@@ -156,14 +156,11 @@ class TableWrite:
     def check_no_rival(
         self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
     ) -> None:
-        """Check that no transaction committed a conflicting change since this job began.
+        """Raise WriteConflictError if a transaction has committed a conflicting change meanwhile.
 
-        The conflict policy defines which changes conflict. The metastore does its own conflict
-        check at the commit. This earlier check also finds changes that the metastore has not
-        recorded, and changes that were committed before a restart.
-
-        Raises:
-            WriteConflictError: another transaction has committed a conflicting change.
+        "Meanwhile" is since this job began. The conflict policy defines which changes conflict. The
+        metastore does its own conflict check at the commit. This earlier check also finds changes
+        that the metastore has not recorded, and changes that were committed before a restart.
         """
         ref = self.table.ref
         began = self._txn.began.get(ref)
@@ -183,29 +180,21 @@ class TableWrite:
                 write_kind_of(operations),
             )
 
-        conflict = found_in(partitions, rival_among)
+        conflict = overtaking.found_in(partitions, rival_among)
         if conflict is not None:
             root, rival = conflict
-            raise WriteConflictError(
-                txn_id=self._txn.txn_id,
-                reason=f"{root.location.rstrip('/')}/{rival.directory} was committed while this"
-                f" job was running, and the policy {self._access.policy.value} allows only the"
-                " first of the two commits",
-                winner=Winner(
-                    write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
-                ),
+            raise overtaking.rival_error(
+                rival, root.location, self._access.policy, self._txn.txn_id
             )
 
     def check_not_overtaken(
         self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
     ) -> None:
-        """Check that no later commit hides this write; `newest` are the newest write IDs, if known.
+        """Raise OvertakenError, so that the job restarts, if a later commit hides this write.
 
-        Raises:
-            OvertakenError: a directory with a higher write ID hides this write, so the job must
-                restart.
+        `newest` are the newest write IDs, if they are known.
         """
-        path = hiding_directory(
+        path = overtaking.hiding_directory(
             partitions,
             newest or self._newest(),
             self.write_id,
@@ -222,13 +211,9 @@ class TableWrite:
 
         Once the locks are granted, a check before writing has the same result as a check after
         writing. So the early check can avoid useless work. An UPDATE, DELETE or MERGE must not even
-        read rows with a higher write ID than its own. Hive 4 ignores a delete event if its write ID
-        is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So Hive 4 would show
-        both the old row and the new row.
-
-        Raises:
-            OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
-                snapshot may show rows with a higher write ID than the change.
+        read rows with a higher write ID than its own (OvertakenError). Hive 4 ignores a delete
+        event if its write ID is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So
+        Hive 4 would show both the old row and the new row.
         """
         partitions = self._access.partitions or (
             () if self.table.is_partitioned else (PartitionName(),)
@@ -236,7 +221,7 @@ class TableWrite:
         write_ids = self._txn.snapshot.write_ids(self.table.ref)
         if self._has_news(write_ids):
             self.check_no_rival(self._client.get_partitions(self.table, partitions))
-        if is_overtaken(write_ids, self.write_id):
+        if overtaking.is_overtaken(write_ids, self.write_id):
             if self._access.operations & _CHANGES:
                 raise self.overtaken("it would change rows with a higher write ID than its own")
             self.check_not_overtaken(self._client.get_partitions(self.table, partitions))
@@ -291,9 +276,8 @@ class TableWrite:
     def register(self) -> None:
         """Register the changed partitions with the metastore, before they contain new files.
 
-        Raises:
-            OvertakenError: a partition was created, or created again, at a different location, so
-                the job must restart.
+        If a partition was created, or created again, at a different location, the job must restart
+        (OvertakenError).
         """
         if not self._directories:
             self._txn.change_nothing(self.table.ref)
@@ -312,13 +296,9 @@ class TableWrite:
     def verify(self) -> None:
         """Check, directly before publication, that the changes would not be lost.
 
-        Raises:
-            TableChangedError: a client without a lock dropped the table, and a different table now
-                has its name.
-            WriteConflictError: as `check_no_rival`.
-            OvertakenError: another directory would hide the published files.
-            DirectoryExistsError: a directory exists under a final name. The ledger has no entry
-                yet. So no retry will treat that directory as this job's directory.
+        A client without a lock may have dropped the table (TableChangedError), and another
+        directory may hide the published files or have a final name. The ledger has no entry yet. So
+        no retry will treat that directory as this job's directory.
         """
         if self._directories:
             self.check_table()
@@ -353,11 +333,10 @@ class TableWrite:
         self._publication.publish(self._directories)
 
     def check_published(self) -> None:
-        """Check that the published directories are where readers look.
+        """Raise OvertakenError if the published directories are not where readers look.
 
-        Raises:
-            OvertakenError: a client without a lock dropped a partition or moved it to a different
-                    location. A later drop also removes the published directories.
+        A client without a lock may have dropped a partition or moved it to a different location. A
+        later drop also removes the published directories.
         """
         if self.table.is_partitioned:
             self._check_locations(self._client.get_partitions(self.table, self._partitions))

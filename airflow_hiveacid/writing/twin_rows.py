@@ -28,9 +28,8 @@ _ROW: Final = re.compile(r"row (\d+) of write ID (\d+), bucket property (-?\d+)"
 def named_twins(target: TableView) -> Iterator[None]:
     """Write changes of rows; an error about two changes of one row tells twins of the table.
 
-    Raises:
-        TwinRowIdsError: two rows of the table have the same row ID.
-        MergeCardinalityError: two source rows match one target row.
+    Two rows of the table with the same row ID raise TwinRowIdsError. Two source rows that match one
+    target row raise MergeCardinalityError, as before.
     """
     try:
         yield
@@ -59,7 +58,8 @@ def _holders(target: TableView, row: Key) -> tuple[str, ...]:
     for file in target.files:
         path = f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
         holders.setdefault(file.partition, []).extend([path] * _count(file.data, row))
-    return tuple(max(holders.values(), key=len, default=()))
+    most: list[str] = max(holders.values(), key=len, default=[])
+    return tuple(most)
 
 
 def _count(file: AcidFile, row: Key) -> int:

@@ -28,13 +28,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    EarlierRunUnknownError,
-    HiveAcidError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -104,8 +99,8 @@ class Write:
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
-                result remains. The same error is raised if the metastore contradicts the ledger.
-            RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
+            result
+                remains, or the metastore contradicts the ledger.
         """
         tables = self._tables.values()
         runs = [(table, table.earlier_run()) for table in tables]
@@ -117,7 +112,7 @@ class Write:
         certain = [entry for table, entry in earlier_runs if table.is_certain(entry)]
         if not certain:
             table, entry = earlier_runs[0]
-            raise EarlierRunUnknownError(
+            raise errors.EarlierRunUnknownError(
                 table=table.table.ref,
                 job_key=entry.job_key,
                 txn_id=entry.txn_id,
@@ -178,7 +173,9 @@ class Write:
         for table in self._tables.values():
             try:
                 table.take_back()
-            except HiveAcidError as error:  # a failure for one table must not stop other tables
+            except (
+                errors.HiveAcidError
+            ) as error:  # a failure for one table must not stop other tables
                 failures.append(error)
         if failures:
             raise failures[0]
@@ -188,7 +185,7 @@ class Write:
         for table in self._tables.values():
             try:
                 table.discard()
-            except HiveAcidError as error:
+            except errors.HiveAcidError as error:
                 log.warning("left in staging: %s", error)
 
     def confirm(self) -> None:
@@ -197,7 +194,7 @@ class Write:
         for table in self._tables.values():
             try:
                 table.confirm()
-            except HiveAcidError as error:
+            except errors.HiveAcidError as error:
                 log.warning("committed, but cleanup failed: %s", error)
 
     def leave(self) -> None:
@@ -209,13 +206,13 @@ class Write:
             ", ".join(d.final_path for d in self.directories) or "no directories",
         )
 
-    def name_winner(self, error: WriteConflictError) -> None:
+    def name_winner(self, error: errors.WriteConflictError) -> None:
         """Add details to a conflict's error: the policies, and the winner with its job if known."""
         error.policies = {str(a.ref): a.policy.value for a in self._order.accesses}
         for table in self._tables.values():
             try:
                 error.winner = table.named(error.winner)
-            except HiveAcidError as unknown:
+            except errors.HiveAcidError as unknown:
                 log.warning("cannot determine which transaction committed first: %s", unknown)
         if error.winner.is_known:
             error.add_note(f"the transaction that committed first: {error.winner}")
@@ -230,9 +227,9 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
     """Run a block as one write: commit at the end of the block, or roll back after an error.
 
     Raises:
-        TableChangedError: a table was replaced or changed after the statements were checked.
         WriteConflictError: a conflicting transaction committed first. The error names the job of
-            that transaction, if known.
+        that
+            transaction, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None
@@ -248,11 +245,11 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             txn.on_abort(write.take_back)
             write.check_tables()
             yield write
-    except WriteConflictError as error:
+    except errors.WriteConflictError as error:
         if write is not None:
             write.name_winner(error)
         raise
-    except CommitStateUnknownError:
+    except errors.CommitStateUnknownError:
         if write is not None and write.state is WriteState.PUBLISHED:
             write.leave()
         raise

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from airflow.exceptions import DagRunTypeNotAllowed
+from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 from airflow.models.backfill import (
     AlreadyRunningBackfill,
     Backfill,
@@ -23,11 +25,6 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunType
 from sqlalchemy import delete, select, update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 
 # Airflow's command for DAGs wants this library only to draw them.
 pytestmark = [

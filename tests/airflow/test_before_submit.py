@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from airflow.sdk import BaseOperator
 
+from airflow_hiveacid import errors
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -14,49 +18,36 @@ from airflow_hiveacid.format.errors import (
     InsertOnlyTableError,
     JobFailedError,
     MetastoreUnavailableError,
-    NotTransactionalError,
-    PartitionNotFoundError,
     TableNotFoundError,
-    UnknownColumnError,
 )
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
-    HiveAcidDeleteOperator,
-    HiveAcidInsertOperator,
-    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
-    HiveAcidTruncateOperator,
-    HiveAcidUpdateOperator,
+)
+from airflow_hiveacid.operators.maintenance import (
+    HiveAcidCompactOperator,
 )
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-from airflow_hiveacid.operators.submission.submission import Submission
-from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 from tests.airflow.test_submission import KUBERNETES, SPEC, YARN
 from tests.contract.stub_server import StubServer
 from tests.support.airflow_minors import since_3_3
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    context_of,
+    operator_of,
+    run_task,
+)
+from tests.support.cases import cases_of
 
 _COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="name", type="string"))
 _KINDS: Final = {
@@ -121,75 +112,15 @@ def _merge(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
 
 
 @pytest.mark.parametrize(
-    ("task", "error", "says"),
-    [
-        (_merge(table="demo.gone"), TableNotFoundError, "demo.gone"),
-        (_merge(table="demo.plain"), InsertOnlyTableError, "demo.plain"),
-        (_merge(keys=["idd"]), UnknownColumnError, "idd"),
-        (_merge(source={"table": "demo.gone"}), TableNotFoundError, "demo.gone"),
-        (
-            HiveAcidInsertOperator(
-                task_id="task", table="demo.acid", source=_ROWS, partition={"dya": "a"}
-            ),
-            UnknownColumnError,
-            "dya",
-        ),
-        (
-            HiveAcidUpdateOperator(
-                task_id="task", table="demo.acid", assignments={"nmae": "'{{ ds }}'"}
-            ),
-            UnknownColumnError,
-            "nmae",
-        ),
-        (HiveAcidDeleteOperator(task_id="task", table="demo.flat"), NotTransactionalError, "flat"),
-        (
-            HiveAcidTruncateOperator(task_id="task", table="demo.acid", partition={"dya": "a"}),
-            UnknownColumnError,
-            "dya",
-        ),
-        (
-            HiveAcidLoadOperator(
-                task_id="task", table="demo.acid", location="file:/x", partition={"dya": "a"}
-            ),
-            UnknownColumnError,
-            "dya",
-        ),
-        (
-            HiveAcidCompactOperator(task_id="task", table="demo.acid", partition="day=b"),
-            PartitionNotFoundError,
-            "day=b",
-        ),
-        (HiveAcidCleanOperator(task_id="task", table="demo.flat"), NotTransactionalError, "flat"),
-        (
-            HiveAcidRestoreOperator(task_id="task", table="demo.flat", version=1),
-            NotTransactionalError,
-            "flat",
-        ),
-        (
-            HiveAcidConvertOperator(task_id="task", table="demo.gone", to="flat"),
-            TableNotFoundError,
-            "gone",
-        ),
-        (
-            HiveAcidChangeFeedOperator(task_id="task", table="demo.gone", location="file:/x"),
-            TableNotFoundError,
-            "gone",
-        ),
-        (
-            HiveAcidTransactionOperator(
-                task_id="task",
-                statements=["DELETE FROM demo.acid WHERE id = 1", "DELETE FROM demo.gone"],
-            ),
-            TableNotFoundError,
-            "gone",
-        ),
-    ],
+    ("operator", "error"), cases_of(Path(__file__).with_name("cases") / "refused_tables.txt")
 )
 def test_a_wrong_table_column_or_partition_fails_before_spark_starts(
-    spark: FakeSpark, task: HiveAcidSparkOperator, error: type[HiveAcidError], says: str
+    spark: FakeSpark, operator: str, error: str
 ) -> None:
-    found = _refused(task, spark)
-    assert type(found) is error
+    cls, arguments = operator_of(operator)
+    name, says = error.split()
+    found = _refused(cls(task_id="task", **arguments), spark)
+    assert type(found) is getattr(errors, name)
     assert says in str(found)
 
 

@@ -6,26 +6,21 @@ import argparse
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_hiveacid.cli.airflow_group import get_commands
-from airflow_hiveacid.cli.definition import COMMANDS
+from airflow_hiveacid.cli.definition import COMMANDS, Command
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.provider_info import get_provider_info
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.cli.definition import Command
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import Connections
 
 
 def group() -> GroupCommand:

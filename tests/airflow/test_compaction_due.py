@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.module_loading import import_string
 from airflow.triggers.shared_stream import SharedStreamManager
 
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
 from airflow_hiveacid.watch.conditions import CompactionNeeded
-from tests.support.airflow_support import AssetStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import Connections, Warehouse
+from tests.support.airflow_support import AssetStore, Connections, Warehouse
 
 _POLL_S = 0.1
 

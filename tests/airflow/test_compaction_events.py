@@ -8,14 +8,17 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
@@ -30,15 +33,7 @@ from airflow_hiveacid.watch.health import CompactionNeed
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_support import METASTORE_URI, AssetStore, Warehouse
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import METASTORE_URI, AssetStore, Connections, Warehouse
 
 _ENDPOINT = MetastoreEndpoint(uris=("thrift://fake:9083",))
 _REF = TableRef("demo", "t")

@@ -8,18 +8,16 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from demo.changes import BOOTSTRAP_FILE
 from demo.flights_table import FLIGHTS
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = "/opt/hiveacid/source"

@@ -11,7 +11,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,7 +20,6 @@ from airflow.sdk.module_loading import import_string
 from pyarrow import orc
 
 from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionFailedError,
@@ -31,19 +30,20 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
     CompactionState,
     CompactionType,
     our_pool,
     our_worker_id,
 )
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.plan.limits import ReachedLimit
 from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
 from airflow_hiveacid.sensors import (
@@ -52,22 +52,16 @@ from airflow_hiveacid.sensors import (
     HiveAcidLockFreeSensor,
     HiveAcidNewVersionSensor,
 )
+from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
 from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_minors import DagSerialization
-from tests.support.airflow_support import Warehouse, context_of, run_task
+from tests.support.airflow_support import Connections, Warehouse, context_of, run_task
 from tests.support.results_page import fields_in_the_page
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
-    from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
-    from airflow_hiveacid.watch.trigger import ConditionTrigger
-    from tests.support.airflow_support import Connections
 
 pytestmark = pytest.mark.usefixtures("connections")
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import Connection
@@ -18,24 +17,13 @@ from airflow_hiveacid.hooks.connection import (
     parse_settings,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs import logins
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import (
-    BearerLogin,
-    HeaderLogin,
-    KerberosLogin,
-    Login,
-    PasswordLogin,
-    Protection,
-    SecretSource,
-    TokenLogin,
-)
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 from tests.support.airflow_minors import IS_3_1
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import Connections
 
 KERBEROS = {"authentication": "kerberos", "kerberos_service": "hive/_HOST@R"}
 HEADER = {"authentication": "header"}
@@ -212,48 +200,52 @@ def test_an_error_names_the_wrong_field_and_its_connection(
                 "protection": "privacy",
             },
             Transport.PLAIN,
-            KerberosLogin(
+            logins.KerberosLogin(
                 service="hive/_HOST@R",
                 client="etl@R",
                 keytab="/k",
-                protection=Protection.PRIVACY,
+                protection=logins.Protection.PRIVACY,
             ),
         ),
         (
             {**KERBEROS, "transport": "tls", "kerberos_cache": "FILE:/c"},
             Transport.TLS,
-            KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
+            logins.KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
         ),
-        ({"authentication": "token"}, Transport.PLAIN, TokenLogin()),
+        ({"authentication": "token"}, Transport.PLAIN, logins.TokenLogin()),
         (
             {"authentication": "token", "secret_from": "file:/t", "protection": "integrity"},
             Transport.PLAIN,
-            TokenLogin(token=SecretSource(file="/t"), protection=Protection.INTEGRITY),
+            logins.TokenLogin(
+                token=logins.SecretSource(file="/t"), protection=logins.Protection.INTEGRITY
+            ),
         ),
         (
             {"transport": "tls", "authentication": "password", "secret_from": "env:P"},
             Transport.TLS,
-            PasswordLogin(user="etl", password=SecretSource(variable="P")),
+            logins.PasswordLogin(user="etl", password=logins.SecretSource(variable="P")),
         ),
         (
             {"authentication": "password", "secret_from": "env:P", "secret_in_clear": "true"},
             Transport.PLAIN,
-            PasswordLogin(user="etl", password=SecretSource(variable="P"), in_clear=True),
+            logins.PasswordLogin(
+                user="etl", password=logins.SecretSource(variable="P"), in_clear=True
+            ),
         ),
         (
             {"transport": "https", "authentication": "bearer", "secret_from": "file:/jwt"},
             Transport.HTTPS,
-            BearerLogin(bearer=SecretSource(file="/jwt")),
+            logins.BearerLogin(bearer=logins.SecretSource(file="/jwt")),
         ),
         (
             {"transport": "http", "authentication": "header"},
             Transport.HTTP,
-            HeaderLogin(user="etl"),
+            logins.HeaderLogin(user="etl"),
         ),
     ],
 )
 def test_every_kind_of_login_is_read_from_the_connection(
-    extra: dict[str, object], transport: Transport, login: Login | None
+    extra: dict[str, object], transport: Transport, login: logins.Login | None
 ) -> None:
     fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=extra)
     endpoint = parse_settings(fields).endpoint

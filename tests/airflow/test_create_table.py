@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -12,10 +12,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
 from airflow_hiveacid.plan.keeping import leaves_alone
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Warehouse
+from tests.support.airflow_support import Warehouse, run_task
 
 COLUMNS = {"id": "bigint", "name": "string"}
 

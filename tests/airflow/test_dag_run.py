@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from airflow.models.dagrun import DagRun
+from sqlalchemy import Select, select
 
+from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 from tests.support.cluster_tasks import APP
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import Select
-
-    from tests.support.airflow_support import Connections, FakeSpark, Warehouse
-    from tests.support.pretended_yarn import ResourceManager
+from tests.support.pretended_yarn import ResourceManager
 
 _DAG = """
 from datetime import timedelta
 from airflow.sdk import DAG, Asset
-from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator, HiveAcidDeleteOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 
 with DAG("{dag_id}", schedule=None):

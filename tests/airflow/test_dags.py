@@ -12,23 +12,19 @@ from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
-from airflow.sdk import TriggerRule
+from airflow.sdk import DAG, TriggerRule
+from airflow.serialization.definitions.dag import SerializedDAG
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.codec import to_json
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import (
-    AtEnd,
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan.arguments import partition_name
 from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
@@ -36,12 +32,6 @@ from demo.flights_table import FLIGHTS
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE
 from tests.support.airflow_minors import IS_3_3, DagBag, DagSerialization, since_3_3
 from tests.support.documents import DOCS, python_blocks
-
-if TYPE_CHECKING:
-    from airflow.sdk import DAG
-    from airflow.serialization.definitions.dag import SerializedDAG
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
@@ -252,9 +242,9 @@ def test_the_sensor_and_the_compaction_have_the_same_thresholds(dag_bag: DagBag)
     dag = dag_bag.dags[COMPACTION]
     given = dag.get_task("needed").thresholds()
     spec = dag.get_task("compact").build_job()
-    assert isinstance(spec, CompactSpec)
+    assert isinstance(spec, maintenance.CompactSpec)
     assert (spec.delta_count, spec.delta_ratio) == (given.delta_count, given.delta_ratio)
-    assert spec.choice is CompactionChoice.AUTO
+    assert spec.choice is maintenance.CompactionChoice.AUTO
     assert {task.table for task in dag.tasks} == {str(FLIGHTS)}
 
 
@@ -307,7 +297,7 @@ def test_the_example_dag_watches_the_table_that_it_compacts(dag_bag: DagBag) -> 
     (watcher,) = asset.watchers
     watched = watcher.trigger.serialize()[1]["condition"]
     spec = dag.get_task("compact").build_job()
-    assert isinstance(spec, CompactSpec)
+    assert isinstance(spec, maintenance.CompactSpec)
     assert watched["table"] == spec.target == "demo.customers"
     thresholds = watched["thresholds"]
     assert thresholds["delta_count"] == spec.delta_count
@@ -403,8 +393,10 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
-        CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
+        maintenance.CompactSpec(
+            tables=tables, max_bytes=10, at_end=maintenance.AtEnd.STOP, plan_only=plan_only
+        ),
+        maintenance.CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
 

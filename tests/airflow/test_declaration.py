@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import typing
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,13 +18,7 @@ from airflow.sdk import DAG, BaseOperator
 
 from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators import kinds
-from airflow_hiveacid.operators.declaration import (
-    Argument,
-    DeclaredArguments,
-    declaration,
-    setting,
-)
+from airflow_hiveacid.operators import declaration, kinds
 from airflow_hiveacid.plan import arguments
 
 _FILE: Final = Path(__file__).with_name("template_fields.txt")
@@ -37,7 +30,7 @@ _CLASSES: Final[dict[str, Any]] = {
 every_operator = pytest.mark.parametrize("name", sorted(_CLASSES))
 
 
-class Example(DeclaredArguments, BaseOperator):
+class Example(declaration.DeclaredArguments, BaseOperator):
     """An operator with one argument for its job, and one for itself.
 
     Args:
@@ -45,12 +38,12 @@ class Example(DeclaredArguments, BaseOperator):
         slow: a switch.
     """
 
-    @declaration
+    @declaration.declaration
     def __init__(
         self,
         *,
-        count: Annotated[int | str, Argument(arguments.whole_number, field="number")],
-        slow: Annotated[bool | str, setting(arguments.truth, shown_as="json")] = False,
+        count: Annotated[int | str, declaration.Argument(arguments.whole_number, field="number")],
+        slow: Annotated[bool | str, declaration.setting(arguments.truth, shown_as="json")] = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -60,7 +53,7 @@ class Example(DeclaredArguments, BaseOperator):
 class Later(Example):
     """An operator with an argument of its own beside those of its base class."""
 
-    @declaration
+    @declaration.declaration
     def __init__(
         self,
         *,
@@ -100,9 +93,10 @@ def test_the_signature_shows_types_and_the_docstring_describes_each_argument(nam
 @every_operator
 def test_the_arguments_of_a_job_are_fields_of_its_spec(name: str) -> None:
     cls = _CLASSES[name]
-    returned = getattr(getattr(cls, "build_job", None), "__annotations__", {}).get("return", "")
-    spec = getattr(sys.modules[cls.__module__], returned, None)
-    spec = getattr(cls, "statement_type", spec)
+    spec = getattr(cls, "spec_type", None)
+    if spec is None and hasattr(cls, "build_job"):
+        spec = typing.get_type_hints(cls.build_job)["return"]
+    spec = getattr(spec, "__self__", spec)  # the class of a method that makes the spec
     if not dataclasses.is_dataclass(spec):
         return  # the arguments are SQL text, or the task has no job
     fields = {one.name for one in dataclasses.fields(spec)}

@@ -8,14 +8,17 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from airflow.sdk import BaseOperator
 from airflow.sdk.listener import get_listener_manager
 from airflow.sdk.module_loading import import_string
+from airflow.triggers.base import BaseTrigger
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
@@ -36,11 +39,19 @@ from airflow_hiveacid.operators.submission.deferral import (
     client_arguments,
     event_of,
 )
+from airflow_hiveacid.operators.submission.kill import Attempt
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.watch.poll_threads import in_thread_of
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import (
     APP,
     PATIENCE_S,
@@ -54,18 +65,9 @@ from tests.support.cluster_tasks import (
     resumed,
     until,
 )
+from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import BaseOperator
-    from airflow.triggers.base import BaseTrigger
-
-    from airflow_hiveacid.operators.submission.kill import Attempt
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 _SECRET = "s3cr3t"
 _SECRETS: dict[str, Any] = {

@@ -12,9 +12,8 @@ import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.operators.submission.driver_jvm import LOGGING, driver_jvm
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 from tests.airflow.test_submission import LOCAL, SPEC, YARN
 
 _VARIABLE: Final = "SPARK_SUBMIT_OPTS"

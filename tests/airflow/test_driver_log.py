@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from airflow.sdk.module_loading import import_string
@@ -17,13 +18,20 @@ from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
 )
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
+from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import kubernetes as kubernetes_client
 from airflow_hiveacid.operators.submission.clusters import log_tail
 from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import (
     APP,
     SPACE,
@@ -35,17 +43,11 @@ from tests.support.cluster_tasks import (
     killed_once,
     resumed,
 )
+from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import FAILED, KILLED, RUNNING
 from tests.support.pretended_yarn import SUCCEEDED as YARN_SUCCEEDED
 from tests.support.pretended_yarn import ResourceManager as Pretended
 from tests.support.slow_server import dripping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -243,7 +245,7 @@ def test_a_slow_node_delays_a_failed_task_only_for_a_moment(
     failed: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert log_tail.LOG_S <= 5
-    monkeypatch.setattr(yarn_client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     with dripping() as address:
         page = f"{address}/node/containerlogs/container_1_1_1_1/etl"
         failed.app = {**FAILED, "amContainerLogs": page}
@@ -532,7 +534,7 @@ def test_if_a_pods_log_cannot_be_read_one_line_names_the_command(
 def test_a_slow_api_server_delays_a_failed_task_only_for_a_moment(
     pod: KubernetesServer, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     pod.logs = lambda *_: time.sleep(2) or "late"  # type: ignore[func-returns-value]
     assert "exit code 1" in _fails(deletion())
     (line,) = _commands(log)

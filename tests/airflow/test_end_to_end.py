@@ -5,29 +5,30 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psutil
 import pytest
 
 from airflow_hiveacid.format.errors import TableNotFoundError, UnknownColumnError
-from airflow_hiveacid.metastore.txn_values import TxnState
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCompactOperator,
-    HiveAcidDeleteOperator,
-    HiveAcidInsertOperator,
-)
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from tests.support.airflow_support import TaskLog, context_of, killed_when, napping, run_task
+from tests.support.airflow_support import (
+    Connections,
+    TaskLog,
+    Warehouse,
+    context_of,
+    killed_when,
+    napping,
+    run_task,
+)
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.yarn_tasks import ids_of, insertion, wait_for_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import Connections, Warehouse
 
 _SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark" / "bin"
 _SMALL: Final[dict[str, Any]] = {

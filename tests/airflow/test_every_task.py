@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
@@ -16,50 +19,12 @@ from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.watch.polls import Observation
-from tests.support.airflow_support import context_of, run_task
+from tests.support.airflow_support import FakeSpark, context_of, run_task
+from tests.support.cases import cases_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark
-
-_TABLE: Final = {"table": "db.t"}
-_SOURCE: Final = {"source": {"table": "db.s"}}
 _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
-    "HiveAcidChangeFeedOperator": {**_TABLE, "location": "file:/feed"},
-    "HiveAcidCleanOperator": _TABLE,
-    "HiveAcidCleanTablesOperator": {"tables": "db.*"},
-    "HiveAcidCollectOperator": {},
-    "HiveAcidCompactOperator": _TABLE,
-    "HiveAcidCompactTablesOperator": {"tables": "db.*"},
-    "HiveAcidConvertOperator": {**_TABLE, "to": "flat"},
-    "HiveAcidCreateTableOperator": {**_TABLE, "columns": {"id": "int"}},
-    "HiveAcidDeleteOperator": _TABLE,
-    "HiveAcidInsertOperator": {**_TABLE, **_SOURCE},
-    "HiveAcidLoadOperator": {**_TABLE, "location": "file:/x"},
-    "HiveAcidMergeOperator": {
-        **_TABLE,
-        **_SOURCE,
-        "keys": ["id"],
-        "clauses": [{"when": "not_matched", "action": "insert"}],
-    },
-    "HiveAcidProveErasureOperator": {**_TABLE, "where": "id = 1"},
-    "HiveAcidPySparkOperator": {"application": "/x.py", "inserts": ["db.t"]},
-    "HiveAcidRebalanceOperator": _TABLE,
-    "HiveAcidRestoreOperator": {**_TABLE, "version": 1},
-    "HiveAcidSqlOperator": {"sql": "DELETE FROM db.t"},
-    "HiveAcidTagOperator": {**_TABLE, "name": "closing"},
-    "HiveAcidTransactionOperator": {"statements": ["DELETE FROM db.t"]},
-    "HiveAcidTruncateOperator": _TABLE,
-    "HiveAcidUpdateOperator": {**_TABLE, "assignments": {"a": "1"}},
-    "HiveAcidCompactionNeededSensor": _TABLE,
-    "HiveAcidCompactionSensor": _TABLE,
-    "HiveAcidDeltaCountSensor": _TABLE,
-    "HiveAcidDeltaRatioSensor": _TABLE,
-    "HiveAcidHealthSensor": {**_TABLE, "delta_count": 1},
-    "HiveAcidLockFreeSensor": _TABLE,
-    "HiveAcidNewVersionSensor": {**_TABLE, "since": 1},
+    text.partition(" ")[0]: json.loads(text.partition(" ")[2])
+    for text, _ in cases_of(Path(__file__).with_name("cases") / "arguments.txt")
 }
 _OPERATORS: Final = [
     name for name in operators.__all__ if isinstance(getattr(operators, name), type)

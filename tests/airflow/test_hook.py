@@ -4,34 +4,24 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import Connection
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    LocationNotFoundError,
-    NotTransactionalError,
-    PartitionNotFoundError,
-    TableNotFoundError,
-)
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.state.acid_state import Listing
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.acid_state import Listing
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.airflow_support import Connections, Warehouse
-
+from tests.support.airflow_support import Connections, Warehouse
 
 # ---- the Test button -----------------------------------------------------------------------------
 
@@ -209,9 +199,9 @@ def test_every_partition_has_its_own_health(warehouse: Warehouse) -> None:
 
 def test_a_missing_table_or_partition_raises_an_error_that_names_it(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
-    with pytest.raises(TableNotFoundError, match="nothing_here"):
+    with pytest.raises(errors.TableNotFoundError, match="nothing_here"):
         HiveAcidHook().table_health(f"{warehouse.db}.nothing_here")
-    with pytest.raises(PartitionNotFoundError, match="month=9"):
+    with pytest.raises(errors.PartitionNotFoundError, match="month=9"):
         HiveAcidHook().table_health(str(table.ref), "month=9")
 
 
@@ -219,7 +209,7 @@ def test_table_health_of_a_flat_table_raises_not_transactional_error(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
     table = warehouse.table("t", kind=TransactionalKind.NONE, location=f"file:{tmp_path}")
-    with pytest.raises(NotTransactionalError):
+    with pytest.raises(errors.NotTransactionalError):
         HiveAcidHook().table_health(str(table.ref))
 
 
@@ -260,7 +250,7 @@ def test_a_requested_partition_that_is_dropped_during_the_listing_is_not_found(
         return list_table(location)
 
     monkeypatch.setattr(health_module, "list_table", listing)
-    with pytest.raises(PartitionNotFoundError, match="month=2"):
+    with pytest.raises(errors.PartitionNotFoundError, match="month=2"):
         HiveAcidHook().table_health(str(three.ref), "month=2")
 
 
@@ -268,7 +258,7 @@ def test_a_missing_directory_of_an_existing_partition_raises_a_retryable_error(
     three: TableInfo,
 ) -> None:
     shutil.rmtree(Path(three.location.removeprefix("file:")) / "month=2")
-    with pytest.raises(LocationNotFoundError, match="month=2") as caught:
+    with pytest.raises(errors.LocationNotFoundError, match="month=2") as caught:
         HiveAcidHook().table_health(str(three.ref))
     assert caught.value.retryable
 

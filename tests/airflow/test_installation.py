@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -12,9 +12,6 @@ from airflow_hiveacid.operators.submission.run_identity import (
     key_of,
 )
 from tests.support.airflow_support import StateStore, context_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KEY = "dag/scheduled__2013-01-02/task/-1"
 

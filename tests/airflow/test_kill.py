@@ -2,30 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.ids import AttemptId, TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.submission.deferral import DriverNote
 from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger
-from tests.support.airflow_support import context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, Warehouse, context_of, run_task
 from tests.support.cluster_tasks import APP, connect_yarn, killed_once
-from tests.support.pretended_yarn import RUNNING
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import Connections, FakeSpark, Warehouse
-    from tests.support.pretended_yarn import ResourceManager
+from tests.support.pretended_yarn import RUNNING, ResourceManager
 
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
 _EARLIER, _LATER = AttemptId(0, "0" * 12), AttemptId(2, "2" * 12)

@@ -11,19 +11,23 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
+    Connections,
     StateStore,
     TaskLog,
     Warehouse,
@@ -43,14 +47,6 @@ from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.yarn_tasks import SPARK, ids_of, lost_when, wait_for_lock, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.airflow_support import Connections
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 

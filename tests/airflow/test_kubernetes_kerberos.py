@@ -5,14 +5,15 @@ Spark has principal and keytab, which it sends a driver's pod as a secret. For `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, StateStore, context_of, run_task
 from tests.support.kerberos_lab import FOLDERS, KerberosLab, keys_of
 from tests.support.kerberos_tasks import (
     ENCRYPTED,
@@ -25,12 +26,6 @@ from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
 from tests.support.kubernetes_tasks import connect as connect_kubernetes
 from tests.support.kubernetes_tasks import insert, small, spark_home
 from tests.support.yarn_tasks import SPARK, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 

@@ -151,10 +151,9 @@ def test_an_invalid_token_is_neither_sent_nor_shown(
     with pytest.raises(ClusterUnavailableError, match="several lines") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value)
+    failed = {"metadata": {"namespace": SPACE, "name": f"{TAG}-driver"}}
     with pytest.raises(OSError, match="several lines") as unread:
-        server.last_words(
-            Pod(namespace=SPACE, name=f"{TAG}-driver", state="Failed"), is_copied=False
-        )
+        server.last_words(Pod.read({**failed, "status": {"phase": "Failed"}}), is_copied=False)
     assert _CANARY not in str(unread.value)
     assert api.requests == []
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import own_settings
-from tests.support.airflow_support import StateStore, context_of, run_task
+from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, own_settings
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import SPACE, connect_kubernetes, deletion, settings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_kubernetes import KubernetesServer
 
 _CANARY: Final = "canary-of-a-token"
 

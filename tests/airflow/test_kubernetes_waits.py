@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -17,7 +17,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL, ApiServer
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import (
     PATIENCE_S,
     POD,
@@ -33,10 +33,7 @@ from tests.support.cluster_tasks import (
     run_on_kubernetes,
     until,
 )
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_kubernetes import KubernetesServer
 
 
 def _waiting(reason: str, message: str) -> dict[str, Any]:

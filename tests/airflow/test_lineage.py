@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from airflow.providers.openlineage.extractors import OperatorLineage
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.sdk import BaseOperator
@@ -13,7 +17,7 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
-from airflow_hiveacid.jobs.metastore_statements import DropTable
+from airflow_hiveacid.jobs.metastore_statements import DropTable, MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
@@ -21,15 +25,8 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.operators.reporting.lineage import lineage_of
 from tests.contract.stub_server import StubServer
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, context_of, operator_of, run_task
+from tests.support.cases import cases_of
 
 _CLAUSES: Final = [{"when": "matched", "action": "update"}]
 _COLUMNS: Final = {"sales": ("id", "price", "note"), "lines": ("id", "Price", "extra")}
@@ -93,87 +90,19 @@ def _names(found: OperatorLineage) -> tuple[list[str], list[str]]:
     return [one.name for one in found.inputs], [one.name for one in found.outputs]
 
 
-_SPARK_TASKS: Final = (
-    (_merge(), ["demo.arrivals"], ["demo.orders"]),
-    (
-        _on_orders(
-            operators.HiveAcidInsertOperator, source={"location": "s3a://b/d/", "format": "orc"}
-        ),
-        ["d"],
-        ["demo.orders"],
-    ),
-    (
-        _on_orders(operators.HiveAcidUpdateOperator, assignments={"id": "id + 1"}),
-        [],
-        ["demo.orders"],
-    ),
-    (_on_orders(operators.HiveAcidDeleteOperator), [], ["demo.orders"]),
-    (_on_orders(operators.HiveAcidTruncateOperator), [], ["demo.orders"]),
-    (_on_orders(operators.HiveAcidLoadOperator, location="s3://b/d"), ["d"], ["demo.orders"]),
-    (
-        _sql(
-            "INSERT INTO demo.orders SELECT * FROM demo.a; DROP TABLE demo.a;"
-            " DELETE FROM demo.orders WHERE id IN (SELECT b.id FROM demo.b b);"
-            " ALTER TABLE demo.c RENAME TO demo.d; CREATE DATABASE other; SHOW LOCKS demo.e;"
-            " ABORT TRANSACTIONS 7"
-        ),
-        ["demo.a", "demo.b"],
-        ["demo.orders", "demo.a", "demo.d"],
-    ),
-    (
-        _sql(
-            "MERGE INTO demo.orders o USING demo.a a ON o.id = a.id"
-            " WHEN MATCHED AND a.id IN (SELECT b.id FROM demo.b b) THEN DELETE;"
-            " UPDATE demo.orders SET id = 1 WHERE id IN (SELECT c.id FROM demo.c c);"
-            " CREATE TABLE demo.d AS SELECT * FROM demo.e"
-        ),
-        ["demo.a", "demo.b", "demo.c", "demo.e"],
-        ["demo.orders", "demo.d"],
-    ),
-    (
-        _transaction(
-            [
-                "FROM demo.a INSERT INTO demo.b SELECT * INSERT INTO demo.c SELECT *",
-                "DELETE FROM demo.a WHERE id = 1",
-            ],
-        ),
-        ["demo.a"],
-        ["demo.b", "demo.c", "demo.a"],
-    ),
-    (
-        operators.HiveAcidPySparkOperator(
-            task_id="task", application="a.py", reads=["demo.a"], changes=["demo.b"]
-        ),
-        ["demo.a"],
-        ["demo.b"],
-    ),
-    (_on_orders(operators.HiveAcidCompactOperator), [], ["demo.orders"]),
-    (operators.HiveAcidCompactTablesOperator(task_id="task", tables="demo.*"), [], []),
-    (_on_orders(operators.HiveAcidCleanOperator), [], ["demo.orders"]),
-    (operators.HiveAcidCleanTablesOperator(task_id="task", tables="demo.*"), [], []),
-    (_on_orders(operators.HiveAcidProveErasureOperator, where="id = 1"), ["demo.orders"], []),
-    (_on_orders(operators.HiveAcidConvertOperator, to="flat"), [], ["demo.orders"]),
-    (_on_orders(operators.HiveAcidRebalanceOperator), [], ["demo.orders"]),
-    (_on_orders(operators.HiveAcidRestoreOperator, version=3), [], ["demo.orders"]),
-    (
-        _on_orders(operators.HiveAcidChangeFeedOperator, location="file:/feed"),
-        ["demo.orders"],
-        ["/feed"],
-    ),
-)
-_METASTORE_TASKS: Final = (
-    (
-        _on_orders(operators.HiveAcidCreateTableOperator, columns={"id": "bigint"}),
-        [],
-        ["demo.orders"],
-    ),
-    (_on_orders(operators.HiveAcidTagOperator, name="closing"), ["demo.orders"], []),
-)
+def _task(text: str) -> BaseOperator:
+    operator, arguments = operator_of(text)
+    return operator(task_id="task", **arguments)
+
+
+_CASES: Final = Path(__file__).with_name("cases")
+_TASKS: Final = [
+    (_task(text), *json.loads(tables)) for text, tables in cases_of(_CASES / "lineage.txt")
+]
 _WITHOUT_LINEAGE: Final = (
     # It measures tables, but reads and writes no rows.
     operators.HiveAcidCollectOperator(task_id="task"),
 )
-_TASKS: Final = (*_SPARK_TASKS, *_METASTORE_TASKS)
 
 
 @pytest.mark.promise("A13")
@@ -479,210 +408,15 @@ def _insert(source: dict[str, Any], **more: Any) -> operators.HiveAcidInsertOper
     )
 
 
-def _merge_of(*clauses: dict[str, Any], **source: Any) -> operators.HiveAcidMergeOperator:  # noqa: ANN401
-    return operators.HiveAcidMergeOperator(
-        task_id="task", table="demo.sales", source=source, keys=["id"], clauses=list(clauses)
-    )
-
-
-_SALES: Final = {"id": "lines.id", "price": "lines.price", "day": "lines.day"}
 _FILES: Final = {"location": "s3a://b/d", "format": "csv"}
-_UPDATE_ALL: Final = {"when": "matched", "action": "update"}
-_INSERT_ALL: Final = {"when": "not_matched", "action": "insert"}
-_WITH_SOURCES: Final = {
-    "insert by name": (
-        _insert({"table": "demo.lines", "query": "SELECT id, price, day FROM source"}),
-        {"sales": _SALES},
-    ),
-    "insert of a query of several tables": (
-        _insert(
-            {
-                "tables": {"a": "demo.lines", "b": "demo.other"},
-                "query": "SELECT a.ID, sum(a.extra + b.id) AS price, max(:day) AS note, b.day"
-                " FROM a JOIN b ON a.id = b.id GROUP BY a.id, b.day",
-            },
-            parameters={"day": "2026-01-31"},
-        ),
-        {"sales": {"id": "lines.id", "price": "#lines.extra #other.id", "day": "other.day"}},
-    ),
-    "insert of listed columns": (
-        _insert({"table": "demo.lines"}, columns=["price", "id", "note", "day"]),
-        {
-            "sales": {
-                "price": "lines.id",
-                "id": "lines.price",
-                "note": "lines.extra",
-                "day": "lines.day",
-            }
-        },
-    ),
-    "insert of files": (
-        _insert({**_FILES, "query": "SELECT id, upper(Note) AS note FROM source"}),
-        {"sales": {"id": "d.id", "note": "~d.note"}},
-    ),
-    "insert of all columns of files": (_insert(_FILES), {}),
-    "insert of values": (_insert({"columns": ["id"], "values": [[1]]}), {}),
-    "insert of a column that the table does not have": (_insert({"table": "demo.lines"}), {}),
-    "insert of two columns of one name": (
-        _insert({"table": "demo.lines", "query": "SELECT id, day, price AS id FROM source"}),
-        {},
-    ),
-    "insert of a column whose name only Spark knows": (
-        _insert({"table": "demo.lines", "query": "SELECT id, cast(price AS int) FROM source"}),
-        {"sales": {"id": "lines.id"}},
-    ),
-    "insert in SQL": (
-        _sql(
-            "INSERT INTO demo.sales PARTITION (day)"
-            " SELECT l.extra, 1, l.id + 1, day FROM demo.lines l"
-        ),
-        {"sales": {"id": "lines.extra", "note": "~lines.id", "day": "lines.day"}},
-    ),
-    "overwrite of a partition, by an earlier version": (
-        _sql(
-            "INSERT OVERWRITE TABLE demo.sales PARTITION (day = :day) SELECT id, price, extra"
-            " FROM demo.lines FOR VERSION AS OF 3 WHERE day = :day",
-            parameters={"day": {"type": "date", "value": "2026-01-31"}},
-        ),
-        {"sales": {"id": "lines.id", "price": "lines.price", "note": "lines.extra"}},
-    ),
-    "insert of too few columns": (_sql("INSERT INTO demo.sales SELECT id FROM demo.lines"), {}),
-    "inserts into one table": (
-        _sql(
-            "INSERT INTO demo.sales (id, price, day) SELECT id, 0, day FROM demo.lines;"
-            " INSERT INTO demo.sales (id, note, day)"
-            " SELECT max(id), (SELECT 1), day FROM demo.other GROUP BY day"
-        ),
-        {"sales": {"id": "lines.id #other.id", "day": "lines.day other.day"}},
-    ),
-    "an insert that is known beside one that is not": (
-        _sql(
-            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
-            " LOAD DATA INPATH 's3://b/d' INTO TABLE demo.sales PARTITION (day = '1')"
-        ),
-        {},
-    ),
-    "several inserts of one query": (
-        _transaction(
-            [
-                (
-                    "FROM (SELECT id, price * 2 AS p, day FROM demo.lines) q"
-                    " INSERT INTO demo.sales (id, price, day) SELECT q.id, q.p, q.day"
-                    " INSERT INTO demo.other SELECT q.p, q.day"
-                )
-            ],
-        ),
-        {
-            "sales": {"id": "lines.id", "price": "~lines.price", "day": "lines.day"},
-            "other": {"id": "~lines.price", "day": "lines.day"},
-        },
-    ),
-    "create table as": (
-        _sql(
-            "CREATE TABLE demo.gone AS SELECT id AS a, upper(l.extra) AS b, count(*) AS n,"
-            " price + 1 FROM demo.lines l"
-        ),
-        {"gone": {"a": "lines.id", "b": "~lines.extra"}},
-    ),
-    "create table as a table": (
-        _sql("CREATE TABLE demo.gone AS SELECT * FROM demo.other"),
-        {"gone": {"id": "other.id", "day": "other.day"}},
-    ),
-    "update": (
-        operators.HiveAcidUpdateOperator(
-            task_id="task",
-            table="demo.sales",
-            assignments={"Price": "price + id", "note": "CASE WHEN id > 1 THEN 'x' END", "id": "1"},
-        ),
-        {"sales": {"price": "~sales.id ~sales.price", "note": "?sales.id"}},
-    ),
-    "update in SQL, with a query": (
-        _sql("UPDATE demo.sales s SET price = s.id, note = (SELECT max(l.id) FROM demo.lines l)"),
-        {"sales": {"price": "sales.id"}},
-    ),
-    "merge of all columns": (
-        _merge_of(_UPDATE_ALL, _INSERT_ALL, table="demo.lines"),
-        {"sales": _SALES},
-    ),
-    "merge": (
-        _merge_of(
-            {"when": "matched", "action": "delete", "condition": "s.extra > 1"},
-            {"when": "matched", "action": "update", "set": {"price": "t.price + s.p"}},
-            {"when": "not_matched", "action": "insert", "set": {"id": "s.id", "price": "s.p"}},
-            {"when": "not_matched_by_source", "action": "update", "set": {"note": "id"}},
-            table="demo.lines",
-            query="SELECT id, sum(price) AS p, max(extra) AS extra FROM source GROUP BY id",
-        ),
-        {"sales": {"id": "lines.id", "price": "#lines.price ~sales.price", "note": "sales.id"}},
-    ),
-    "merge of files": (
-        _merge_of(
-            {"when": "matched", "action": "update", "set": {"note": "s.x", "price": "id"}},
-            _INSERT_ALL,
-            **_FILES,
-        ),
-        {},
-    ),
-    "merge of some columns of files": (
-        _merge_of({"when": "matched", "action": "update", "set": {"note": "s.x"}}, **_FILES),
-        {"sales": {"note": "d.x"}},
-    ),
-    "merge in SQL": (
-        _sql(
-            "MERGE INTO demo.sales a USING demo.lines b ON a.id = b.id AND b.extra > 0"
-            " WHEN MATCHED THEN UPDATE SET price = b.price"
-            " WHEN NOT MATCHED THEN INSERT VALUES (b.id, b.extra, DEFAULT, b.day)"
-        ),
-        {"sales": {"id": "lines.id", "price": "lines.extra lines.price", "day": "lines.day"}},
-    ),
-    "a table that the same task alters": (
-        _sql(
-            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
-            " ALTER TABLE demo.lines ADD COLUMNS (more int)"
-        ),
-        {},
-    ),
-    "a table that the same task drops": (
-        _sql("INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines; DROP TABLE demo.sales"),
-        {},
-    ),
-    "a table that the same task renames": (
-        _sql(
-            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
-            " ALTER TABLE demo.lines RENAME TO demo.old"
-        ),
-        {},
-    ),
-    "a column that an earlier insert may have written, too": (
-        _transaction(
-            [
-                {
-                    "insert": {
-                        "table": "demo.sales",
-                        "source": {
-                            "table": "demo.lines",
-                            "query": "SELECT id, cast(price AS int) FROM source",
-                        },
-                    }
-                },
-                "INSERT INTO demo.sales (id, price) SELECT id, id FROM demo.other",
-            ],
-        ),
-        {"sales": {"id": "lines.id other.id"}},
-    ),
-    "a table that does not exist yet": (
-        _sql("CREATE TABLE demo.gone (id bigint); INSERT INTO demo.gone SELECT id FROM demo.lines"),
-        {},
-    ),
-    "a source that does not exist": (
-        _sql("INSERT INTO demo.sales (id) SELECT id FROM demo.gone"),
-        {},
-    ),
-    "delete": (operators.HiveAcidDeleteOperator(task_id="task", table="demo.sales"), {}),
-}
+_WITH_SOURCES: Final = cases_of(_CASES / "column_sources.txt")
 
 
-@pytest.mark.parametrize(("task", "sources"), _WITH_SOURCES.values(), ids=_WITH_SOURCES)
+@pytest.mark.parametrize(
+    ("task", "sources"),
+    [(_task(text.partition(": ")[2]), json.loads(sources)) for text, sources in _WITH_SOURCES],
+    ids=[text.partition(": ")[0] for text, _ in _WITH_SOURCES],
+)
 def test_each_written_column_is_reported_with_its_source_columns(
     task: BaseOperator, sources: dict[str, dict[str, str]]
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators
@@ -18,40 +19,20 @@ from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.clusters.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from airflow_hiveacid.operators.submission.driver_pages import DriverPages
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.ui.plugin import HiveAcidPlugin
-from tests.support.airflow_support import StateStore, context_of, run_task
-from tests.support.cluster_tasks import (
-    APP,
-    SPACE,
-    SPARK_ID,
-    TAG,
-    connect_kubernetes,
-    connect_yarn,
-    deletion,
-    fired,
-    put_pod,
-    resumed,
-    until,
-)
+from tests.support import cluster_tasks
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
+from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 TABLE = "plugin/hiveacid?table=demo.flights&connection=hive_acid_default"
 ERROR = {"type": "JobFailedError", "message": "as told"}
@@ -63,7 +44,7 @@ def links_of(task: BaseOperator) -> dict[str, str]:
     return {one.name: one.get_link(task, ti_key=None) for one in task.operator_extra_links}
 
 
-def page_of(yarn: Pretended, application_id: str = APP) -> str:
+def page_of(yarn: Pretended, application_id: str = cluster_tasks.APP) -> str:
     return f"{yarn.web}/cluster/app/{application_id}"
 
 
@@ -126,7 +107,7 @@ class Requests(list[str]):
 
     def append(self, text: str) -> None:
         super().append(text)
-        if APP in text:
+        if cluster_tasks.APP in text:
             self._tell()
 
 
@@ -135,13 +116,13 @@ def test_a_driver_on_yarn_has_links_as_soon_as_it_is_submitted(yarn: Pretended) 
     context = context_of(task_state_store=StateStore())
     at_request: list[dict[str, str]] = []
     yarn.requests = Requests(lambda: at_request.append(stored(context)))
-    running = {**RUNNING, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
+    running = {**RUNNING, "trackingUrl": f"{yarn.web}/proxy/{cluster_tasks.APP}/"}
     yarn.states = [running, running]
-    task = deletion()
+    task = cluster_tasks.deletion()
     run_task(task, context)
     submitted = {"Table": TABLE, "Spark application": page_of(yarn)}
     assert at_request[0] == submitted
-    whole = {**submitted, "Spark UI": f"{yarn.web}/proxy/{APP}/"}
+    whole = {**submitted, "Spark UI": f"{yarn.web}/proxy/{cluster_tasks.APP}/"}
     assert at_request[1:] == [whole, whole]
     assert links_of(task) == stored(context) == whole
 
@@ -156,7 +137,7 @@ def stored(context: dict[str, Any]) -> dict[str, str]:
 def test_a_failed_task_keeps_the_links_to_its_driver(spark: FakeSpark, yarn: Pretended) -> None:
     yarn.app = {**FAILED, "trackingUrl": "http://history.example.com:18080/history/a/1"}
     spark.tell(answers=False)
-    task = deletion()
+    task = cluster_tasks.deletion()
     with pytest.raises(JobFailedError):
         run_task(task, context_of(task_state_store=StateStore()))
     assert links_of(task)["Spark application"] == page_of(yarn)
@@ -170,12 +151,12 @@ def test_a_task_stores_its_link_before_it_defers_and_has_it_again_after_it_resum
     yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
     context["task_state_store"] = store
     with pytest.raises(TaskDeferred) as caught:
-        run_task(deletion(deferrable=True), context)
+        run_task(cluster_tasks.deletion(deferrable=True), context)
     assert stored(context)["Spark application"] == page_of(yarn)
     yarn.app = dict(SUCCEEDED)
 
-    woken = deletion(deferrable=True)
-    resumed(woken, store, fired(caught.value.trigger))
+    woken = cluster_tasks.deletion(deferrable=True)
+    cluster_tasks.resumed(woken, store, cluster_tasks.fired(caught.value.trigger))
     assert links_of(woken)["Spark application"] == page_of(yarn)
 
 
@@ -185,20 +166,20 @@ def test_a_retry_links_to_the_driver_that_it_found(spark: FakeSpark, yarn: Prete
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
-        run_task(deletion(), context_of(task_state_store=store))
+        run_task(cluster_tasks.deletion(), context_of(task_state_store=store))
     store.set("spark_job_id", "application_1_0007")
     yarn.states, yarn.app = [dict(RUNNING)], dict(SUCCEEDED)
     spark.tell(answers=True)
     again = context_of(try_number=2, task_state_store=store)
     with pytest.raises(JobFailedError):
-        run_task(deletion(), again)
+        run_task(cluster_tasks.deletion(), again)
     assert stored(again)["Spark application"] == page_of(yarn, "application_1_0007")
 
 
 def test_the_yarn_application_of_a_driver_on_the_worker_is_found_by_its_tag(
     yarn: Pretended,
 ) -> None:
-    yarn.app, yarn.tagged = dict(RUNNING), {APP: "tag"}
+    yarn.app, yarn.tagged = dict(RUNNING), {cluster_tasks.APP: "tag"}
     seen: list[str] = []
     run = ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
@@ -208,14 +189,14 @@ def test_the_yarn_application_of_a_driver_on_the_worker_is_found_by_its_tag(
         seen=lambda found: seen.append(found.id),
     )
     with run.watched(lambda: None):
-        until(lambda: seen)
-    assert seen == [APP]
+        cluster_tasks.until(lambda: seen)
+    assert seen == [cluster_tasks.APP]
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_driver_outside_a_cluster_has_no_spark_link(connections: Connections) -> None:
     assert connections
-    task, context = deletion(), context_of()
+    task, context = cluster_tasks.deletion(), context_of()
     run_task(task, context)
     assert stored(context) == {"Table": TABLE}
     assert links_of(task) == {"Table": TABLE, "Spark application": "", "Spark UI": ""}
@@ -224,7 +205,7 @@ def test_a_driver_outside_a_cluster_has_no_spark_link(connections: Connections) 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
 def test_a_driver_pod_has_no_spark_link_without_page_addresses_in_the_connection() -> None:
     context = context_of(task_state_store=StateStore())
-    run_task(deletion(), context)
+    run_task(cluster_tasks.deletion(), context)
     assert stored(context) == {"Table": TABLE}
 
 
@@ -236,7 +217,7 @@ def test_a_link_that_cannot_be_stored_does_not_fail_the_task() -> None:
         raise ConnectionError(key, value)
 
     context["ti"].xcom_push = broken
-    assert run_task(deletion(), context)["status"] == "committed"
+    assert run_task(cluster_tasks.deletion(), context)["status"] == "committed"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +243,7 @@ def test_a_link_is_an_http_url_without_secrets(given: str, url: str) -> None:
 def test_a_url_that_yarn_reports_is_stored_without_its_login_and_query(yarn: Pretended) -> None:
     yarn.app = {**SUCCEEDED, "trackingUrl": "https://etl:s3cr3t@rm:8090/proxy/a?token=s3cr3t"}
     context = context_of(task_state_store=StateStore())
-    run_task(deletion(), context)
+    run_task(cluster_tasks.deletion(), context)
     assert stored(context)["Spark UI"] == "https://rm:8090/proxy/a"
 
 
@@ -284,7 +265,7 @@ def pod_links(pod_id: str) -> dict[str, str]:
     return {
         "Table": TABLE,
         "Spark application": f"https://k8s.example.com/#/pod/{namespace}/{pod}?namespace={namespace}",
-        "Spark UI": history_of(SPARK_ID),
+        "Spark UI": history_of(cluster_tasks.SPARK_ID),
     }
 
 
@@ -292,22 +273,24 @@ def pod_links(pod_id: str) -> dict[str, str]:
 def with_pages(on_kubernetes: Connections, api: KubernetesServer) -> None:
     """A connection to Kubernetes that has both addresses."""
     pages = {"application_url": DASHBOARD, "history_url": f"{HISTORY}/"}
-    connect_kubernetes(on_kubernetes, api, "cluster", **pages)
+    cluster_tasks.connect_kubernetes(on_kubernetes, api, "cluster", **pages)
 
 
 def waiting(context: dict[str, Any]) -> Any:  # noqa: ANN401 - a trigger
     """Run a task until it defers."""
     with pytest.raises(TaskDeferred) as caught:
-        run_task(deletion(deferrable=True), context)
+        run_task(cluster_tasks.deletion(deferrable=True), context)
     return caught.value.trigger
 
 
 @pytest.mark.usefixtures("with_pages", "submits")
 def test_a_driver_on_kubernetes_has_links_to_the_pages_of_the_connection(spark: FakeSpark) -> None:
-    spark.tell(spark_app_id=SPARK_ID)  # the result does not tell the pod, which stays known
-    task, context = deletion(), context_of(task_state_store=StateStore())
+    spark.tell(
+        spark_app_id=cluster_tasks.SPARK_ID
+    )  # the result does not tell the pod, which stays known
+    task, context = cluster_tasks.deletion(), context_of(task_state_store=StateStore())
     run_task(task, context)
-    pod = driver_of(SPACE, tag_of(spark.call["spec"]["attempt"]))
+    pod = driver_of(cluster_tasks.SPACE, tag_of(spark.call["spec"]["attempt"]))
     assert links_of(task) == stored(context) == pod_links(pod)
 
 
@@ -329,13 +312,13 @@ def test_a_resumed_task_on_kubernetes_has_its_links_again(
     store = StateStore()
     note = waiting(context_of(task_state_store=store)).note
     pod = store["spark_job_id"]
-    api.objects.say(SPACE, pod.partition(":")[2], phase="Succeeded")
+    api.objects.say(cluster_tasks.SPACE, pod.partition(":")[2], phase="Succeeded")
     (result,) = spark.directory.parent.glob("results/*/result.json")
     if end == "timed out":
         result.unlink()
-    woken = deletion(deferrable=True)
+    woken = cluster_tasks.deletion(deferrable=True)
     with nullcontext() if end == "ended" else pytest.raises(AirflowTaskTimeout):
-        resumed(woken, store, {"note": note, "end": end, "error": None})
+        cluster_tasks.resumed(woken, store, {"note": note, "end": end, "error": None})
     assert links_of(woken) == pod_links(pod)
 
 
@@ -369,18 +352,18 @@ def test_an_unavailable_api_server_omits_only_the_link_to_the_spark_ui(
 def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_executor_pod(
     api: KubernetesServer,
 ) -> None:
-    put_pod(api, role="executor", phase="Running")
+    cluster_tasks.put_pod(api, role="executor", phase="Running")
     pages = {"application_url": "http://a/{application_id}", "history_url": HISTORY}
     target = SparkTarget(
         conn_id="c",
         master=f"k8s://{api.address}",
-        namespace=SPACE,
+        namespace=cluster_tasks.SPACE,
         pages=DriverPages.read("c", pages),
     )
     shown: list[tuple[str, str, str]] = []
     submitter = Submitter(
         target,
-        attempt=TAG.partition("-")[2],
+        attempt=cluster_tasks.TAG.partition("-")[2],
         arguments=SparkArguments(conn_id="c"),
         bounds=Bounds(),
         store=None,
@@ -389,8 +372,14 @@ def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_executor_
         show=lambda *urls: shown.append(urls),
     )
     with submitter.watched():
-        until(lambda: shown)
-    assert shown == [(SPARK_ID, f"http://a/{SPARK_ID}", history_of(SPARK_ID))]
+        cluster_tasks.until(lambda: shown)
+    assert shown == [
+        (
+            cluster_tasks.SPARK_ID,
+            f"http://a/{cluster_tasks.SPARK_ID}",
+            history_of(cluster_tasks.SPARK_ID),
+        )
+    ]
 
 
 @pytest.mark.parametrize(("master", "error"), [("local[1]", None), ("spark://m:7077", ERROR)])
@@ -400,7 +389,7 @@ def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_result(
     extra = {"application_url": MASTER, "history_url": HISTORY}
     connections.add("spark_default", "spark", host=master, extra=extra)
     spark.tell(spark_app_id="app-1", error=error)
-    task, context = deletion(), context_of()
+    task, context = cluster_tasks.deletion(), context_of()
     with pytest.raises(JobFailedError) if error else nullcontext():
         run_task(task, context)
     pages = {
@@ -414,7 +403,7 @@ def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_result(
 def test_a_driver_on_the_worker_has_no_spark_link_without_page_addresses(spark: FakeSpark) -> None:
     spark.tell(spark_app_id="app-1")
     context = context_of()
-    run_task(deletion(), context)
+    run_task(cluster_tasks.deletion(), context)
     assert stored(context) == {"Table": TABLE}
 
 
@@ -442,13 +431,13 @@ def test_a_statement_has_no_link_to_the_driver_of_an_earlier_statement(
 def test_on_yarn_the_page_addresses_of_the_connection_replace_those_of_yarn(
     yarn: Pretended, on_yarn: Connections
 ) -> None:
-    yarn.app = {**SUCCEEDED, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
+    yarn.app = {**SUCCEEDED, "trackingUrl": f"{yarn.web}/proxy/{cluster_tasks.APP}/"}
     pages = {"application_url": "https://knox/yarn/{application_id}", "history_url": HISTORY}
-    connect_yarn(on_yarn, yarn, "cluster", **pages)
-    task = deletion()
+    cluster_tasks.connect_yarn(on_yarn, yarn, "cluster", **pages)
+    task = cluster_tasks.deletion()
     run_task(task, context_of(task_state_store=StateStore()))
-    assert links_of(task)["Spark application"] == f"https://knox/yarn/{APP}"
-    assert links_of(task)["Spark UI"] == history_of(APP)
+    assert links_of(task)["Spark application"] == f"https://knox/yarn/{cluster_tasks.APP}"
+    assert links_of(task)["Spark UI"] == history_of(cluster_tasks.APP)
 
 
 EVERY = "http://a/{namespace}-{pod}-{application_id}"
@@ -508,7 +497,7 @@ def test_an_invalid_page_address_is_refused_before_submission(
 ) -> None:
     connections.add("spark_default", "spark", host="local[1]", extra={name: url})
     with pytest.raises(ConfigurationError, match=rf"'spark_default'.*'{name}'.*{reason}") as caught:
-        run_task(deletion(), context_of())
+        run_task(cluster_tasks.deletion(), context_of())
     assert "hunter2" not in str(caught.value)
     assert spark.calls == []
 
@@ -538,7 +527,7 @@ def test_a_resumed_task_keeps_the_stored_links_until_its_next_statement() -> Non
 def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
     yarn: Pretended, on_yarn: Connections
 ) -> None:
-    connect_yarn(on_yarn, yarn, "cluster")
+    cluster_tasks.connect_yarn(on_yarn, yarn, "cluster")
     yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
     context["task_state_store"] = store
     sql = "DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2"
@@ -549,7 +538,7 @@ def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
     with pytest.raises(TaskDeferred) as caught:
         run_task(two(), context)
     yarn.app = dict(SUCCEEDED)
-    event = fired(caught.value.trigger)
+    event = cluster_tasks.fired(caught.value.trigger)
     yarn.states = [{**SUCCEEDED, "trackingUrl": "N/A"}]
     yarn.app = {**RUNNING, "trackingUrl": "N/A"}
     later: Any = context_of(task_state_store=store)
@@ -565,10 +554,10 @@ def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
 def test_a_new_pod_has_no_link_to_the_ui_of_an_earlier_tries_driver(
     spark: FakeSpark, api: KubernetesServer, on_kubernetes: Connections, submits: dict[str, Any]
 ) -> None:
-    connect_kubernetes(on_kubernetes, api, "cluster", history_url=HISTORY)
+    cluster_tasks.connect_kubernetes(on_kubernetes, api, "cluster", history_url=HISTORY)
     submits["phase"], store = "Running", StateStore()
     waiting(context_of(task_state_store=store))
-    api.objects.say(SPACE, store["spark_job_id"].partition(":")[2], phase="Failed")
+    api.objects.say(cluster_tasks.SPACE, store["spark_job_id"].partition(":")[2], phase="Failed")
     submits.clear()
     again = context_of(try_number=2, task_state_store=store)
     waiting(again)

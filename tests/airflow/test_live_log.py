@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from airflow.sdk.module_loading import import_string
+from airflow.triggers.base import BaseTrigger
 
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import JobFailedError
@@ -20,7 +22,14 @@ from airflow_hiveacid.operators.submission.clusters import kubernetes as kuberne
 from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, Cluster, ClusterRun
 from airflow_hiveacid.operators.submission.driver_log import DriverLog
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import (
     APP,
     POD,
@@ -38,13 +47,6 @@ from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
 from tests.support.pretended_yarn import ResourceManager as Pretended
 from tests.support.slow_server import dripping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.triggers.base import BaseTrigger
-
-    from tests.support.airflow_support import Connections, FakeSpark
 
 _BEGAN: Final = datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 _SECRET: Final = "BEGIN KEY\nfirst-half\nsecond-half\nEND KEY"
@@ -416,8 +418,7 @@ def test_one_line_says_that_the_end_of_an_ended_drivers_log_cannot_be_read(drive
 def test_a_slow_server_delays_a_poll_only_for_a_moment(
     driver: _Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for client in (yarn_client, kubernetes_client):
-        monkeypatch.setattr(client, "LOG_S", 0.5)
+    monkeypatch.setattr(log_tail, "LOG_S", 0.5)
     with dripping() as address:
         if isinstance(driver, _OnYarn):
             page = f"{address}/node/containerlogs/container_1_1_1_1/etl"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,11 +11,7 @@ from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.metrics import count_job
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import FakeSpark
-
+from tests.support.airflow_support import FakeSpark, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("connections")
 

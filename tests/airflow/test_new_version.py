@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.airflow_names import TaskDeferred
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.sensors import HiveAcidNewVersionSensor
 from airflow_hiveacid.watch import new_data
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
-from tests.support.airflow_support import context_of
+from tests.support.airflow_support import Warehouse, context_of
 from tests.support.cluster_tasks import fired
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from tests.support.airflow_support import Warehouse
 
 
 def seen(table: TableInfo, since: int | str, **more: Any) -> Any:  # noqa: ANN401 - passed on
@@ -125,10 +118,10 @@ def test_the_log_names_the_newest_version_if_since_is_a_later_version(warehouse:
 
 
 def test_a_negative_since_or_a_missing_table_fails_at_once(warehouse: Warehouse) -> None:
-    with pytest.raises(ConfigurationError, match="since"):
+    with pytest.raises(errors.ConfigurationError, match="since"):
         HiveAcidNewVersionSensor(task_id="s", table="db.t", since=-1)
     sensor = HiveAcidNewVersionSensor(task_id="s", table=f"{warehouse.db}.nope", since=0)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         sensor.poke(context_of())  # type: ignore[arg-type]
 
 
@@ -216,7 +209,7 @@ def test_the_sensor_watches_a_materialized_view(
     warehouse.delta(table, 1)
 
     def refuse(_: FakeClient, ref: TableRef) -> TableInfo:
-        raise UnsupportedTableError(table=ref, detail="is a materialized view")
+        raise errors.UnsupportedTableError(table=ref, detail="is a materialized view")
 
     monkeypatch.setattr(FakeClient, "get_table", refuse)
     assert seen(table, 0)["version"] == 1

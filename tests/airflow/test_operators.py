@@ -2,354 +2,34 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    AtEnd,
-    ChangeFeedSpec,
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    ConversionTarget,
-    ConvertSpec,
-    Off,
-    ProveErasureSpec,
-    RebalanceSpec,
-    RestoreSpec,
-    WhenGone,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
-from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
-from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
-    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
-from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from tests.support.airflow_minors import DagBag, DagSerialization
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, context_of, operator_of, run_task
+from tests.support.cases import cases_of, jobs_of
 
 pytestmark = pytest.mark.usefixtures("connections")
 
-MERGE: dict[str, Any] = {
-    "table": "demo.Flights",
-    "source": {"format": "parquet", "location": "/data/{{ ds }}", "options": {"mergeSchema": True}},
-    "keys": ["id", "day"],
-    "clauses": [
-        {"when": "matched", "condition": "s.op = 'D'", "action": "delete"},
-        {"when": "matched", "action": "update", "set": {"delay": "s.delay"}},
-        {"when": "NOT_MATCHED", "action": "insert"},
-    ],
-    "condition": "t.month = {{ ti.try_number }}",
-}
 
-CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
-    (
-        HiveAcidMergeOperator,
-        MERGE,
-        MergeSpec(
-            target="demo.flights",
-            source=SourceSpec(
-                format="parquet", location="/data/2013-01-02", options={"mergeSchema": "True"}
-            ),
-            keys=("id", "day"),
-            clauses=(
-                MergeClause(
-                    when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.op = 'D'"
-                ),
-                MergeClause(
-                    when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"delay": "s.delay"}
-                ),
-                MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-            ),
-            condition="t.month = 1",
-        ),
-    ),
-    (
-        HiveAcidInsertOperator,
-        {
-            "table": "db.t",
-            "source": {"values": [[1, "a{{ ds }}"], [2, None]], "columns": "id, name"},
-            "mode": "overwrite",
-            "columns": ["id", "name"],
-            "partition": {"month": "{{ ti.try_number }}"},
-        },
-        InsertSpec(
-            target="db.t",
-            source=SourceSpec(values=((1, "a2013-01-02"), (2, None)), columns=("id", "name")),
-            mode=InsertMode.OVERWRITE,
-            columns=("id", "name"),
-            partition={"month": "1"},
-        ),
-    ),
-    (
-        HiveAcidUpdateOperator,
-        {"table": "db.t", "assignments": {"a": "'{{ ds }}'"}, "where": "b = 1"},
-        UpdateSpec(target="db.t", set={"a": "'2013-01-02'"}, where="b = 1"),
-    ),
-    (
-        HiveAcidDeleteOperator,
-        {"table": "db.{{ ti.task_id }}", "where": "day = '{{ ds }}'"},
-        DeleteSpec(target="db.task", where="day = '2013-01-02'"),
-    ),
-    (HiveAcidDeleteOperator, {"table": "db.t"}, DeleteSpec(target="db.t", where=None)),
-    (HiveAcidTruncateOperator, {"table": "db.{{ ti.task_id }}"}, TruncateSpec(target="db.task")),
-    (
-        HiveAcidTruncateOperator,
-        {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1}},
-        TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1"}),
-    ),
-    (
-        HiveAcidRebalanceOperator,
-        {
-            "table": "db.{{ ti.task_id }}",
-            "partition": "day={{ ds }}",
-            "buckets": "{{ 2 * 2 }}",
-            "order_by": "ID, {{ ti.task_id }}",
-            "plan_only": "{{ 2 > 1 }}",
-        },
-        RebalanceSpec(
-            target="db.task",
-            partition="day=2013-01-02",
-            buckets=4,
-            order_by=("id", "task"),
-            plan_only=True,
-        ),
-    ),
-    (HiveAcidRebalanceOperator, {"table": "db.t"}, RebalanceSpec(target="db.t")),
-    (
-        HiveAcidRestoreOperator,
-        {"table": "db.{{ ti.task_id }}", "version": "{{ 6 * 7 }}", "plan_only": "{{ 2 > 1 }}"},
-        RestoreSpec(target="db.task", version="version 42", plan_only=True),
-    ),
-    (
-        HiveAcidRestoreOperator,
-        {"table": "db.t", "timestamp": "{{ ds }}T02:00:00Z"},
-        RestoreSpec(target="db.t", version="timestamp 2013-01-02T02:00:00+00:00"),
-    ),
-    (
-        HiveAcidRestoreOperator,
-        {"table": "db.t", "tag": "closing-{{ ds }}"},
-        RestoreSpec(target="db.t", version="tag closing-2013-01-02"),
-    ),
-    (
-        HiveAcidConvertOperator,
-        {"table": "db.{{ ti.task_id }}", "to": "Insert_only", "plan_only": "{{ 2 > 1 }}"},
-        ConvertSpec(target="db.task", to=ConversionTarget.INSERT_ONLY, plan_only=True),
-    ),
-    (
-        HiveAcidLoadOperator,
-        {"table": "db.t", "location": "hdfs://nn/in"},
-        LoadSpec(target="db.t", location="hdfs://nn/in"),
-    ),
-    (
-        HiveAcidLoadOperator,
-        {
-            "table": "db.t",
-            "location": "hdfs://nn/in/{{ ds }}",
-            "partition": {"day": "{{ ds }}"},
-            "overwrite": "{{ 2 > 1 }}",
-        },
-        LoadSpec(
-            target="db.t",
-            location="hdfs://nn/in/2013-01-02",
-            partition={"day": "2013-01-02"},
-            overwrite=True,
-        ),
-    ),
-    (
-        HiveAcidCompactOperator,
-        {
-            "table": "db.t",
-            "partition": "Month={{ ti.try_number }}",
-            "choice": "Major",
-            "delta_count": "{{ 2 + 3 }}",
-            "delta_ratio": "{{ 0.25 }}",
-            "also_when": {"small_files": "{{ 2 * 100 }}", "aborted_transactions": "off"},
-            "plan_only": "{{ 2 > 1 }}",
-        },
-        CompactSpec.of_table(
-            "db.t",
-            partition="month=1",
-            choice=CompactionChoice.MAJOR,
-            delta_count=5,
-            delta_ratio=0.25,
-            also_when={"small_files": 200, "aborted_transactions": Off.OFF},
-            plan_only=True,
-        ),
-    ),
-    (
-        HiveAcidCompactTablesOperator,
-        {
-            "tables": ["sales.*", "{{ 'db' }}.t"],
-            "choice": "Minor",
-            "delta_count": "{{ 2 + 3 }}",
-            "delta_ratio": "{{ 0.25 }}",
-            "also_when": "small_files={{ 2 * 100 }}",
-            "max_bytes": "{{ 10 ** 9 }}",
-            "plan_only": "{{ 2 > 1 }}",
-        },
-        CompactSpec(
-            tables=("sales.*", "db.t"),
-            choice=CompactionChoice.MINOR,
-            delta_count=5,
-            delta_ratio=0.25,
-            also_when={"small_files": 200},
-            max_bytes=10**9,
-            plan_only=True,
-        ),
-    ),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactSpec(tables=("a.*", "*"))),
-    (
-        HiveAcidCompactTablesOperator,
-        {
-            "tables": "*",
-            "choice": "queued",
-            "pools": "{{ 'etl' }}, default",
-            "at_end": "{{ 'Stop' }}",
-        },
-        CompactSpec(
-            tables=("*",),
-            choice=CompactionChoice.QUEUED,
-            pools=("etl", "default"),
-            at_end=AtEnd.STOP,
-        ),
-    ),
-    (
-        HiveAcidCompactOperator,
-        {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
-        CompactSpec.of_table("db.t", delta_count=None, delta_ratio=Off.OFF),
-    ),
-    (
-        HiveAcidCompactOperator,
-        {"table": "db.t", "partition": "{{ '' }}"},
-        CompactSpec.of_table("db.t", partition=None),
-    ),
-    (
-        HiveAcidChangeFeedOperator,
-        {
-            "table": "db.T",
-            "location": "hdfs://nn/feeds/{{ ds }}",
-            "keys": "id, {{ ti.task_id }}",
-            "net": "{{ 2 > 1 }}",
-            "columns": ["id", "v"],
-            "where": "v > {{ 3 }}",
-            "pre_images": "{{ 1 > 2 }}",
-            "since": "{{ 5 }}",
-            "until": 7,
-            "when_gone": "Whole",
-        },
-        ChangeFeedSpec(
-            target="db.t",
-            location="hdfs://nn/feeds/2013-01-02",
-            keys=("id", "task"),
-            is_net=True,
-            columns=("id", "v"),
-            where="v > 3",
-            pre_images=False,
-            since="version 5",
-            until="version 7",
-            when_gone=WhenGone.WHOLE,
-        ),
-    ),
-    (
-        HiveAcidChangeFeedOperator,
-        {
-            "table": "db.t",
-            "location": "/feeds/t",
-            "since": "tag {{ 'closing' }}",
-            "until": "{{ ds }}T02:00:00Z",
-        },
-        ChangeFeedSpec(
-            target="db.t",
-            location="/feeds/t",
-            since="tag closing",
-            until="timestamp 2013-01-02T02:00:00+00:00",
-        ),
-    ),
-    (
-        HiveAcidChangeFeedOperator,
-        {"table": "db.t", "location": "/feeds/t"},
-        ChangeFeedSpec(target="db.t", location="/feeds/t"),
-    ),
-    (
-        HiveAcidProveErasureOperator,
-        {
-            "table": "db.T",
-            "where": "id = :id AND day < '{{ ds }}'",
-            "parameters": {"id": {"type": "int", "value": "{{ 3 }}"}},
-            "locations": ["hdfs://nn/feeds/{{ ti.task_id }}"],
-        },
-        ProveErasureSpec(
-            target="db.t",
-            where="id = :id AND day < '2013-01-02'",
-            parameters={"id": Parameter(values=(Value(type=ValueType.INT, text="3"),))},
-            locations=("hdfs://nn/feeds/task",),
-        ),
-    ),
-    (
-        HiveAcidCleanOperator,
-        {
-            "table": "db.t",
-            "retention_s": "3600",
-            "remove_unknown_after": "2 weeks",
-            "plan_only": True,
-        },
-        CleanSpec.of_table("db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
-    ),
-    (
-        HiveAcidCleanTablesOperator,
-        {
-            "tables": ["sales.*", "{{ 'db' }}.t"],
-            "retention_s": "{{ 2 * 3600 }}",
-            "orphan_age_s": 5,
-            "remove_unknown_after": "{{ 10 * 3 }} days",
-            "plan_only": "{{ 2 > 1 }}",
-        },
-        CleanSpec(
-            tables=("sales.*", "db.t"),
-            retention_s=7200.0,
-            orphan_age_s=5.0,
-            unknown_age_s=30 * 86400.0,
-            plan_only=True,
-        ),
-    ),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanSpec(tables=("a.*", "*"))),
-]
+_CASES = Path(__file__).with_name("cases")
+CASES = [(*operator_of(text), job) for text, job in jobs_of(_CASES / "operator_jobs.txt")]
+MERGE: dict[str, Any] = CASES[0][1]
 
 
 @pytest.mark.promise("A5")
@@ -498,149 +178,19 @@ def test_templated_arguments_are_not_refused_while_the_dag_is_parsed(
     HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": values})
 
 
-WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
-    (HiveAcidDeleteOperator, {"table": "flights"}, "not a valid table name"),
-    (HiveAcidMergeOperator, {**MERGE, "source": {"formt": "csv"}}, "source has no key 'formt'"),
-    (HiveAcidMergeOperator, {**MERGE, "source": "x"}, "source must be a mapping"),
-    (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "matched"}]}, "lacks 'action'"),
-    (
-        HiveAcidMergeOperator,
-        {**MERGE, "clauses": [{"when": "sometimes", "action": "delete"}]},
-        r"clauses\[0\]\['when'\] must be one of matched, ",
-    ),
-    (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be a string"),
-    (
-        HiveAcidCompactOperator,
-        {"table": "db.t", "partition": {"month": 1}},
-        "partition must be a string such as 'month=1/day=2'",
-    ),
-    *(
-        (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "not_matched", **clause}]}, message)
-        for clause, message in (
-            ({"action": "insert", "values": "s.a"}, r"\['values'\] must be a list of SQL"),
-            ({"action": "insert", "values": [1]}, r"\['values'\]\[0\] must be a string"),
-            ({"action": "insert", "values": ["1"], "set": {"a": "1"}}, "'set' and 'values'"),
-        )
-    ),
-    (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {}}, "assignments must map"),
-    (
-        HiveAcidUpdateOperator,
-        {"table": "db.t", "assignments": {"a": 1}},
-        r"\['a'\] must be a string",
-    ),
+def _wrong(text: str, pattern: str) -> tuple[Any, dict[str, Any], str]:
+    operator, arguments = operator_of(text)
+    rest = MERGE if operator is HiveAcidMergeOperator else {}
+    return operator, {**rest, **arguments}, pattern.strip()
+
+
+WRONG = [
+    *(_wrong(*case) for case in cases_of(_CASES / "wrong_arguments.txt")),
     (
         HiveAcidInsertOperator,
-        {"table": "db.t", "source": {"table": "db.s"}, "mode": "upsert"},
-        "mode must be one of append, overwrite",
+        {"table": "db.t", "source": {"values": [[date(2013, 1, 1)]]}},
+        r"source\['values'\]\[0\] contains a date",
     ),
-    (HiveAcidMergeOperator, {**MERGE, "keys": []}, "keys is empty; list the columns"),
-    (HiveAcidMergeOperator, {**MERGE, "clauses": []}, "clauses is empty; give at least one WHEN"),
-    (
-        HiveAcidMergeOperator,
-        {**MERGE, "clauses": [{"when": "matched", "action": "insert"}]},
-        r"clauses\[0\]: WHEN matched cannot insert; it can delete or update",
-    ),
-    (
-        HiveAcidMergeOperator,
-        {**MERGE, "clauses": [{"when": "matched", "action": "delete", "set": {"a": "1"}}]},
-        "so it cannot set columns",
-    ),
-    (
-        HiveAcidMergeOperator,
-        {**MERGE, "clauses": [{"when": "not_matched_by_source", "action": "update"}]},
-        "needs explicit assignments",
-    ),
-    *(
-        (HiveAcidInsertOperator, {"table": "db.t", "source": source}, message)
-        for source, message in (
-            ({}, "exactly one of: location .with format., table, values, tables .*; found 0"),
-            ({"tables": {"a": "db.a"}}, "needs a query over their views"),
-            ({"tables": {"a": "b"}, "query": "select 1"}, "not a valid table name"),
-            ({"tables": ["db.a"], "query": "select 1"}, r"source\['tables'\] must map views"),
-            ({"table": "db.s", "values": [[1]]}, "exactly one of: .*; found 2"),
-            ({"location": "/data"}, "source /data needs a format"),
-            ({"location": 5, "format": "csv"}, r"source\['location'\] must be a string"),
-            ({"table": "s"}, "not a valid table name"),
-            ({"table": "db.s", "options": "header"}, r"source\['options'\] must be a mapping"),
-            (
-                {"format": "jdbc", "location": "x", "options": {"password": "hunter2"}},
-                r"source\['options'\]\['password'\] must say where the driver finds the secret",
-            ),
-            ({"values": [1, 2]}, r"source\['values'\] must be a list of rows, each a list"),
-            ({"values": [[1], [1, 2]]}, r"source values\[1\] has 2 values"),
-            (
-                {"values": [[1]], "columns": ["a", "b"]},
-                r"source values\[0\] has 1 values for 2 columns",
-            ),
-            ({"values": [[date(2013, 1, 1)]]}, r"source\['values'\]\[0\] contains a date"),
-            ({"values": [[{"a": 1}]]}, r"source\['values'\]\[0\] contains a dict"),
-        )
-    ),
-    *(
-        (
-            HiveAcidInsertOperator,
-            {"table": "db.t", "source": {"table": "db.s"}, "partition": partition},
-            message,
-        )
-        for partition, message in (
-            ("month=1", "partition must map partition columns to values"),
-            (["month"], "partition must map partition columns to values"),
-            ({"month": 1.5}, r"partition\['month'\] must be a non-blank string or"),
-            ({"month": " "}, r"partition\['month'\] must be a non-blank"),
-        )
-    ),
-    (HiveAcidCompactOperator, {"table": "db.t", "choice": "huge"}, "choice must be one of auto"),
-    (HiveAcidCompactOperator, {"table": "db.t", "delta_count": 0}, "delta_count must be 1 or more"),
-    (HiveAcidCompactOperator, {"table": "db.t", "delta_ratio": 0}, "delta_ratio must be above 0"),
-    (HiveAcidCompactOperator, {"table": "db.t", "delta_ratio": 10}, "For 10 %, use 0.1"),
-    (
-        HiveAcidCompactOperator,
-        {"table": "db.t", "also_when": "files=2"},
-        "allowed are aborted_tran",
-    ),
-    (HiveAcidCompactTablesOperator, {"tables": "*", "also_when": {"small_files": 0}}, "above 0"),
-    (HiveAcidCompactTablesOperator, {"tables": []}, "tables must have at least one entry"),
-    (HiveAcidCompactTablesOperator, {"tables": "sales"}, "such as sales.orders, sales"),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*", "max_bytes": 0}, "max_bytes must be 1 or"),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": "etl"}, "pools needs choice"),
-    (HiveAcidCompactTablesOperator, {"tables": "*", "until": "05:00"}, "time of day with its zone"),
-    (HiveAcidCompactTablesOperator, {"tables": "*", "at_end": "kill"}, "one of finish, stop"),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": 1}, "pools must be a list"),
-    (HiveAcidCompactOperator, {"table": "db.t", "plan_only": "no"}, "plan_only must be true or"),
-    (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
-    (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
-    (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),
-    (
-        HiveAcidCleanOperator,
-        {"table": "db.t", "remove_unknown_after": "23 hours"},
-        "remove_unknown_after must be 1 day or more, found '23 hours': a running job",
-    ),
-    (HiveAcidCleanOperator, {"table": "db.t", "remove_unknown_after": 30}, "not a duration"),
-    (HiveAcidCleanTablesOperator, {"tables": []}, "tables must have at least one entry"),
-    (
-        HiveAcidCleanTablesOperator,
-        {"tables": "a.*", "remove_unknown_after": "1 hour"},
-        "remove_unknown_after must be 1 day or more",
-    ),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*", "plan_only": "no"}, "plan_only must be true"),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*", "orphan_age_s": -1}, "orphan_age_s must be a"),
-    (HiveAcidProveErasureOperator, {"table": "db.t", "where": " "}, "where"),
-    (HiveAcidProveErasureOperator, {"table": "db.t", "where": "id = :id"}, ":id"),
-    (HiveAcidRebalanceOperator, {"table": "db.t", "buckets": 0}, "buckets must be from 1 to 4096"),
-    (HiveAcidRebalanceOperator, {"table": "db.t", "buckets": 4097}, "buckets must be from 1 to"),
-    (HiveAcidRebalanceOperator, {"table": "db.t", "order_by": 1}, "order_by must be a list"),
-    (
-        HiveAcidRestoreOperator,
-        {"table": "db.t", "version": "1.5"},
-        "version must be a whole number",
-    ),
-    (HiveAcidRestoreOperator, {"table": "db.t", "version": -1}, "version must be a version number"),
-    (
-        HiveAcidRestoreOperator,
-        {"table": "db.t", "timestamp": "noon"},
-        "timestamp 'noon' is not a time",
-    ),
-    (HiveAcidRestoreOperator, {"table": "db.t", "tag": " a"}, "tag ' a' is not a valid name"),
 ]
 
 
@@ -718,7 +268,7 @@ def test_a_source_may_be_the_result_of_an_upstream_task() -> None:
 def test_a_typo_is_a_dag_import_error_that_names_the_task_and_argument(tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text(
         "from airflow.sdk import DAG\n"
-        "from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator\n"
+        "from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator\n"
         "with DAG('typo', schedule=None):\n"
         "    HiveAcidCompactOperator(task_id='nightly', table='db.t', choice='mayor')\n"
     )

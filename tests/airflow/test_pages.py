@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import MagicMock
 from uuid import uuid4
 
@@ -22,21 +23,11 @@ from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, components_to_define
+from airflow_hiveacid.operators.collecting import document
 from airflow_hiveacid.operators.collecting import survey as surveys
-from airflow_hiveacid.operators.collecting.document import (
-    MOST_BYTES,
-    TableNumbers,
-    TableRow,
-    document,
-    named,
-)
 from airflow_hiveacid.operators.collecting.survey import Survey, survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.airflow_support import Warehouse
+from tests.support.airflow_support import Warehouse
 
 # Airflow's own modules of the API server import Starlette's test client.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -47,20 +38,20 @@ PAGES = REPOSITORY / "airflow_hiveacid" / "ui" / "pages"
 DIRECTORY = ["day=1", "delta_0000001_0000001_0000", "insert", 1, 1, "live", None, 100]
 
 
-def numbers(name: str, state: str = "fine", directories: int = 1) -> TableNumbers:
-    row = TableRow(table=name, state=state, why="" if state == "fine" else "why " * 40)
-    return TableNumbers(row=row, details={"directories": [DIRECTORY] * directories})
+def numbers(name: str, state: str = "fine", directories: int = 1) -> document.TableNumbers:
+    row = document.TableRow(table=name, state=state, why="" if state == "fine" else "why " * 40)
+    return document.TableNumbers(row=row, details={"directories": [DIRECTORY] * directories})
 
 
 def test_a_page_document_has_at_most_64_kb_and_counts_what_it_omits() -> None:
     blocked = numbers("db.z", "blocked", 10_000)
     many = [*(numbers(f"db.table_{number:05d}") for number in range(3000)), blocked]
     queue: list[Any] = [[number, "db.t", "", "minor", "failed"] for number in range(1000)]
-    made = document(many, measured_s=0.0, queue=queue)
-    assert len(json.dumps(made)) <= MOST_BYTES
+    made = document.document(many, measured_s=0.0, queue=queue)
+    assert len(json.dumps(made)) <= document.MOST_BYTES
     assert made["left_out"]["tables"] == len(many) - len(made["rows"]) > 0
     assert made["left_out"]["queue"] == len(queue) - len(made["queue"]) > 0
-    assert named("rows", made)[-1]["table"] == "db.z", "the most urgent table stays"
+    assert document.named("rows", made)[-1]["table"] == "db.z", "the most urgent table stays"
 
 
 @pytest.mark.parametrize("letter", ["x", "\u540d", "\U0001f40d"])
@@ -69,8 +60,8 @@ def test_a_page_document_shows_tables_and_fits_however_long_the_queues_names_are
 ) -> None:
     queue = [[n, "d." + letter * 700, "p=" + letter * 700, "minor", "failed"] for n in range(60)]
     many = [numbers(f"db.t{n}", "blocked" if n == 7 else "fine") for n in range(50)]
-    made = document(many, measured_s=0.0, queue=queue)
-    assert len(json.dumps(made)) <= MOST_BYTES
+    made = document.document(many, measured_s=0.0, queue=queue)
+    assert len(json.dumps(made)) <= document.MOST_BYTES
     assert len(made["rows"]) == 50
     assert 0 < len(made["queue"]) == 60 - made["left_out"].get("queue", 0)
     assert [one[0] for one in made["queue"]] == list(range(len(made["queue"]))), "the first stay"
@@ -78,7 +69,7 @@ def test_a_page_document_shows_tables_and_fits_however_long_the_queues_names_are
 
 def test_a_page_document_holds_500_tables_and_details_of_the_urgent_ones() -> None:
     blocked = numbers("db.z", "blocked", 10_000)
-    made = document(
+    made = document.document(
         [*(numbers(f"db.table_{number:03d}") for number in range(499)), blocked], measured_s=0.0
     )
     assert len(made["rows"]) == 500
@@ -167,11 +158,11 @@ def test_a_page_document_names_transactions_and_locks_but_no_host(warehouse: War
     request = LockRequest(txn_id=txn_id, components=locks, agent_info="etl")
     warehouse.client.lock(request)
     found = survey(warehouse.client, [f"{warehouse.db}.*"], GivenThresholds())
-    made = document(found.numbers, measured_s=0.0, queue=found.queue)
-    (row,) = named("rows", made)
+    made = document.document(found.numbers, measured_s=0.0, queue=found.queue)
+    (row,) = document.named("rows", made)
     assert (row["table"], row["state"], row["deltas"]) == (f"{warehouse.db}.t", "waiting", 0)
     details = made["details"][row["table"]]
-    every = {name: named(name, details) for name in details if name != "left_out"}
+    every = {name: document.named(name, details) for name in details if name != "left_out"}
     assert every["transactions"][0]["txn_id"] == every["locks"][0]["txn_id"] == txn_id
     owner = found.owners[str(txn_id)]
     assert "@" in owner
@@ -214,7 +205,7 @@ def collect(
 
     settings: dict[str, Any] = {"connection": connection, "delta_count": 10, "delta_ratio": 0.1}
     moment = NOON + timedelta(minutes=minute)
-    made = document(
+    made = document.document(
         [numbers(table)], measured_s=moment.timestamp(), settings=settings, queue=queue or []
     )
     key = {"dag_run_id": minute, "dag_id": "dag", "run_id": f"run {minute}", "task_id": task}

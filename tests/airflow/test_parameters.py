@@ -5,27 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, TransactionSpec
-from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
 from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, run_task
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 

@@ -8,23 +8,10 @@ import pytest
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
-from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
-from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.operators.reporting.plan_text import (
-    answer_lines,
-    came_of,
-    cleaned_table_lines,
-    cleaning_lines,
-    compaction_lines,
-    conversion_lines,
-    rebalance_lines,
-    restore_lines,
-    result_lines,
-    table_lines,
-)
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
-from airflow_hiveacid.operators.statements.metastore_run import what_came_of
+from airflow_hiveacid.operators import spark_app
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
+from airflow_hiveacid.operators.reporting import plan_text
+from airflow_hiveacid.operators.sql import what_came_of
 from tests.support.airflow_support import run_task
 
 PLANNED: dict[str, Any] = {
@@ -73,12 +60,12 @@ def _result(kind: str, details: dict[str, Any] | None = None, **more: Any) -> Jo
 
 
 def test_a_restore_is_shown_as_a_table_of_partitions() -> None:
-    assert restore_lines(RESTORED) == (
+    assert plan_text.restore_lines(RESTORED) == (
         "partition  how      rows added  removed  unchanged",
         "month=1    base     10          2        0",
         "(table)    nothing  0           0        7",
     )
-    assert restore_lines({}) == restore_lines({"restore": []}) == ()
+    assert plan_text.restore_lines({}) == plan_text.restore_lines({"restore": []}) == ()
 
 
 def test_a_rebalance_is_shown_as_a_table_of_partitions() -> None:
@@ -94,16 +81,16 @@ def test_a_rebalance_is_shown_as_a_table_of_partitions() -> None:
         {"partition": "month=1", **due},
         {"partition": "", "is_due": False, **spread},
     ]
-    assert rebalance_lines({"rebalance": entries}) == (
+    assert plan_text.rebalance_lines({"rebalance": entries}) == (
         "partition  rewritten  files  new files  bytes    why",
         "month=1    yes        1      4          1.0 GiB  it has no base",
         "(table)    no         3                 2.0 KiB  its rows are spread evenly",
     )
-    assert rebalance_lines({}) == ()
+    assert plan_text.rebalance_lines({}) == ()
 
 
 def test_a_compaction_plan_is_shown_as_a_table_of_partitions() -> None:
-    assert compaction_lines(PLANNED) == (
+    assert plan_text.compaction_lines(PLANNED) == (
         "partition  compaction  directories  in        out  why",
         "month=1    minor       2            60.0 KiB       10 delta directories (threshold 10)",
         "month=12   none                                    below the thresholds",
@@ -121,7 +108,7 @@ def test_a_run_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
         "partitions": 1200,
         "skipped": [{"table": "s.c", "why": "it is sorted"}],
     }
-    assert table_lines(details) == (
+    assert plan_text.table_lines(details) == (
         "table  partition  compaction  directories  in       out    why",
         "s.b    day=1      minor       1            3.0 KiB         10 deltas",
         "s.a    (table)    minor       1            1.0 KiB  512 B  10 deltas",
@@ -129,8 +116,7 @@ def test_a_run_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
         "skipped table  why",
         "s.c            it is sorted",
     )
-    operator = HiveAcidCompactTablesOperator(task_id="compact", tables="s.*")
-    assert operator.describe(_result("compact_tables", details)) == table_lines(details)
+    assert plan_text.detail_lines(details) == plan_text.table_lines(details)
 
 
 def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
@@ -152,7 +138,7 @@ def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None
         "skipped": [{"table": "s.c", "why": "it is sorted"}],
     }
     rest = "4 partitions, 3 (1.0 KiB) kept"
-    assert cleaned_table_lines(details) == (
+    assert plan_text.cleaned_table_lines(details) == (
         "table  partitions  removed  bytes    kept  bytes    why kept                   unknown",
         "s.a    2           1,000    2.0 KiB  0",
         "s.b    2           1,000    10 B     3     1.0 KiB  transaction 5 may read it",
@@ -162,22 +148,21 @@ def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None
         "skipped table  why",
         "s.c            it is sorted",
     )
-    operator = HiveAcidCleanTablesOperator(task_id="clean", tables="s.*")
-    assert operator.describe(_result("clean_tables", details)) == cleaned_table_lines(details)
+    assert plan_text.detail_lines(details) == plan_text.cleaned_table_lines(details)
 
 
 def test_a_cleaning_of_3000_tables_shows_the_50_largest_and_the_totals_of_all() -> None:
     tables = [
         {"table": f"s.t{n}", "partitions": 1, "removed": 2, "removed_bytes": 5} for n in range(3000)
     ]
-    lines = cleaned_table_lines({"cleanings": tables, "tables": 3000, "partitions": 3000})
+    lines = plan_text.cleaned_table_lines({"cleanings": tables, "tables": 3000, "partitions": 3000})
     assert len(lines) == 53
     assert lines[-2] == "... and 2950 more"
     assert "6,000 directories (14.6 KiB) removed" in lines[-1]
 
 
 def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:
-    assert cleaning_lines(CLEANED) == (
+    assert plan_text.cleaning_lines(CLEANED) == (
         "partition  action  path         why",
         "(table)    remove  delta_1_1_0  covered by base_2",
         "(table)    keep    delta_2_2_0  a reader needs it",
@@ -189,13 +174,16 @@ def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:
 
 
 def test_a_job_without_details_shows_no_plan() -> None:
-    assert compaction_lines({}) == ()
-    assert cleaning_lines({"cleanings": [{"partition": "", "removed": [], "kept": []}]}) == ()
+    assert plan_text.compaction_lines({}) == ()
+    assert (
+        plan_text.cleaning_lines({"cleanings": [{"partition": "", "removed": [], "kept": []}]})
+        == ()
+    )
 
 
 def test_a_long_plan_is_truncated_and_counts_the_omitted_lines() -> None:
     many = {"compactions": [{"partition": f"p={n}", "kind": "none"} for n in range(1000)]}
-    lines = compaction_lines(many)
+    lines = plan_text.compaction_lines(many)
     assert len(lines) == 102
     assert lines[-1] == "... and 900 more"
 
@@ -205,16 +193,13 @@ def test_a_long_plan_is_truncated_and_counts_the_omitted_lines() -> None:
 )
 def test_sizes_are_shown_with_binary_units(size: int, text: str) -> None:
     details = {"compactions": [{"partition": "p", "kind": "k", "bytes_in": size}]}
-    assert compaction_lines(details)[1].split() == ["p", "k", *text.split()]
+    assert plan_text.compaction_lines(details)[1].split() == ["p", "k", *text.split()]
 
 
-def test_operators_show_their_own_plans() -> None:
-    compact = HiveAcidCompactOperator(task_id="compact", table="db.t", plan_only=True)
-    clean = HiveAcidCleanOperator(task_id="clean", table="db.t", plan_only=True)
-    assert compact.describe(_result("compact", PLANNED)) == compaction_lines(PLANNED)
-    assert clean.describe(_result("clean", CLEANED)) == cleaning_lines(CLEANED)
-    restore = HiveAcidRestoreOperator(task_id="restore", table="db.t", version=1, plan_only=True)
-    assert restore.describe(_result("restore", RESTORED)) == restore_lines(RESTORED)
+def test_the_details_of_a_job_choose_its_lines() -> None:
+    assert plan_text.detail_lines(PLANNED) == plan_text.compaction_lines(PLANNED)
+    assert plan_text.detail_lines(CLEANED) == plan_text.cleaning_lines(CLEANED)
+    assert plan_text.detail_lines(RESTORED) == plan_text.restore_lines(RESTORED)
 
 
 @pytest.mark.usefixtures("connections", "spark")
@@ -223,9 +208,9 @@ def test_the_description_of_an_operators_result_is_logged(monkeypatch: pytest.Mo
     told: list[str] = []
     log = SimpleNamespace(info=lambda text, *parts: told.append(text % parts))
     monkeypatch.setattr(HiveAcidCompactOperator, "log", log)
-    monkeypatch.setattr(task, "describe", lambda _result: compaction_lines(PLANNED))
+    monkeypatch.setattr(spark_app, "detail_lines", lambda _: plan_text.compaction_lines(PLANNED))
     run_task(task)
-    planned = list(compaction_lines(PLANNED))
+    planned = list(plan_text.compaction_lines(PLANNED))
     at = told.index(planned[0])
     assert told[at : at + len(planned)] == planned
     assert told[at + len(planned)].startswith("compact of db.t: ")
@@ -233,28 +218,28 @@ def test_the_description_of_an_operators_result_is_logged(monkeypatch: pytest.Mo
 
 def test_a_conversion_is_shown_as_a_table_of_steps() -> None:
     outcome = {"before": "flat", "after": "full_acid", "steps": ["a", "b"]}
-    assert conversion_lines({"conversion": outcome}) == (
+    assert plan_text.conversion_lines({"conversion": outcome}) == (
         "step  flat to full_acid",
         "1     a",
         "2     b",
     )
-    assert conversion_lines({}) == ()
+    assert plan_text.conversion_lines({}) == ()
 
 
 def test_rows_from_the_metastore_are_shown_as_a_table() -> None:
     rows = [{"lock_id": 1, "table": "db.t"}, {"lock_id": 23, "table": "db.u", "partition": "p=1"}]
-    assert answer_lines({"rows": rows, "count": 2}) == (
+    assert plan_text.answer_lines({"rows": rows, "count": 2}) == (
         "lock_id  table  partition",
         "1        db.t",
         "23       db.u   p=1",
     )
-    assert answer_lines({}) == answer_lines({"rows": []}) == ()
+    assert plan_text.answer_lines({}) == plan_text.answer_lines({"rows": []}) == ()
 
 
 def test_a_change_feed_behind_an_open_write_does_not_say_that_there_is_nothing_to_do() -> None:
     left = {"versions": 2, "why": "write ID 7 is lower and still open"}
     result = _result("change_feed", {"ranges": [], "until": 6, "left": left})
-    assert came_of(result) == "left 2 versions: write ID 7 is lower and still open"
+    assert plan_text.came_of(result) == "left 2 versions: write ID 7 is lower and still open"
 
 
 def test_the_result_of_a_definition_is_one_line() -> None:
@@ -278,7 +263,7 @@ def test_a_job_result_is_a_table_of_rows_files_bytes_and_seconds() -> None:
         seconds=8.06,
         phases={"prepare": 1.04, "lock": 0.25, "work": 6.6},
     )
-    assert result_lines(done, 17.4) == (
+    assert plan_text.result_lines(done, 17.4) == (
         "merge of demo.customers: committed in 17.4 s",
         "statement  table           inserted  updated  deleted  version  files  bytes",
         "merge      demo.customers  1,234     1        0        1        1      1.5 KiB",
@@ -299,7 +284,7 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
         table="demo.a",
         write_ids={"demo.a": 7, "demo.b": 2},
     )
-    assert result_lines(done, 1.0)[:4] == (
+    assert plan_text.result_lines(done, 1.0)[:4] == (
         "transaction of demo.a: already done in 1.0 s",
         "statement  table   inserted  updated  deleted  version  files  bytes",
         "insert     demo.a  1         0        0        7        2      0 B",
@@ -308,7 +293,7 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
     cleaned = replace(
         done, kind="clean", write_ids={}, details={}, files=3, size_bytes=10, seconds=0.5
     )
-    assert result_lines(cleaned, 2.0)[1:] == (
+    assert plan_text.result_lines(cleaned, 2.0)[1:] == (
         "statement  table   files  bytes",
         "clean      demo.a  3      10 B",
         "seconds  Spark  job",
@@ -318,7 +303,7 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
 
 def ended(kind: str, **details: object) -> str:
     """The headline of a job that changed nothing."""
-    return result_lines(_result(kind, details), 2.0)[0]
+    return plan_text.result_lines(_result(kind, details), 2.0)[0]
 
 
 def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing() -> None:
@@ -346,7 +331,7 @@ def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing(
 def test_a_proof_of_erasure_ends_with_what_it_proves() -> None:
     at = "2026-11-27T22:00:00+00:00"
     proof = {"proved": True, "files": 18, "listed_at": at, "left": []}
-    head, *rest = result_lines(_result("prove_erasure", {"erasure": proof}), 79.7)
+    head, *rest = plan_text.result_lines(_result("prove_erasure", {"erasure": proof}), 79.7)
     assert head == (
         f"prove_erasure of d.t: proved: none of 18 files stored such a row at {at}, in 79.7 s"
     )

@@ -6,7 +6,7 @@ import os
 import subprocess
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import pytest
 from airflow.sdk.exceptions import ErrorType
@@ -15,10 +15,7 @@ from airflow.sdk.execution_time.context import TaskStateStoreAccessor
 from airflow.sdk.state import TaskScope
 
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 
 _SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark" / "bin"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,7 @@ from airflow_hiveacid.errors import ErasureNotProvedError
 from airflow_hiveacid.operators import HiveAcidProveErasureOperator
 from airflow_hiveacid.storage.stores.filesystem import read_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, context_of, run_task
 
 ERASED: dict[str, Any] = {"proved": True, "files": 2, "left": [], "looked_at": [{"path": "/t/a"}]}
 LEFT: dict[str, Any] = {

@@ -10,8 +10,8 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,15 +19,10 @@ from airflow_hiveacid import __version__
 from airflow_hiveacid.cli.spark_wheel import build_spark_wheel
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from tests.support.documents import README, python_blocks
 from tests.support.yarn_tasks import rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CUSTOMERS = TableRef("demo", "customers")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, literal
@@ -21,12 +22,7 @@ from airflow_hiveacid.operators import (
     HiveAcidTransactionOperator,
 )
 from tests.airflow.test_every_task import _ARGUMENTS, _task
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark, Warehouse
+from tests.support.airflow_support import FakeSpark, Warehouse, context_of, run_task
 
 _TEXTS: Final = (
     "1e5",

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from airflow.sdk import Asset
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import AttemptId, WriteId
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore
-from airflow_hiveacid.operators.statements.notes import StatementNote
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator, run_in_metastore
+from airflow_hiveacid.operators.statement_notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor, HiveAcidNewVersionSensor
@@ -29,9 +28,6 @@ from airflow_hiveacid.watch.compaction_due import _payload
 from airflow_hiveacid.watch.health import CompactionNeed
 from tests.support.airflow_support import context_of, run_task
 from tests.support.results_page import fields_in_the_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 pytestmark = pytest.mark.usefixtures("connections")
 

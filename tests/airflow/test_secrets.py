@@ -15,10 +15,12 @@ import secrets
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
@@ -29,44 +31,24 @@ from airflow.sdk._shared.secrets_masker import redact
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid import operators
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.operators import (
-    HiveAcidCollectOperator,
-    HiveAcidDeleteOperator,
-    HiveAcidMergeOperator,
-)
 from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from tests.contract.sasl_server import PlainHalf, Refusal, SaslServer
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
-from tests.support.cluster_tasks import (
-    APP,
-    SPACE,
-    TAG,
-    api_server,
-    connect_kubernetes,
-    connect_yarn,
-    fired,
-    resumed,
-)
+from tests.support import airflow_support, cluster_tasks
 from tests.support.command_line import status_of
+from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_yarn import ResourceManager
 from tests.support.secret_search import files_below, forms_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager
 
 _LOGIN: Final = "the metastore's secret"
 _NAMES: Final = (
@@ -112,7 +94,7 @@ class _Quoting(PlainHalf):
 
 @pytest.fixture
 def metastore(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    connections: airflow_support.Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[SaslServer]:
     """A metastore that quotes passwords, and connections with a secret in every field."""
     monkeypatch.setenv("METASTORE_SECRET", _SECRETS[_LOGIN])
@@ -123,7 +105,9 @@ def metastore(
         yield server
 
 
-def _connect_metastore(connections: Connections, uri: str, folder: Path, **extra: object) -> None:
+def _connect_metastore(
+    connections: airflow_support.Connections, uri: str, folder: Path, **extra: object
+) -> None:
     connections.add(
         "hive_acid_default",
         "hive_acid_metastore",
@@ -149,7 +133,7 @@ def _add_spark_secrets(monkeypatch: pytest.MonkeyPatch, **extra: str) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
 
 
-class _Lines(TaskLog):
+class _Lines(airflow_support.TaskLog):
     """A log at any level, with the named values that Airflow's own code logs."""
 
     def info(self, text: str, *parts: object, **named: object) -> None:
@@ -188,11 +172,11 @@ def logs(metastore: SaslServer, monkeypatch: pytest.MonkeyPatch) -> _Logs:
     return _Logs(monkeypatch)
 
 
-def _merge(folder: Path, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+def _merge(folder: Path, **arguments: Any) -> operators.HiveAcidMergeOperator:  # noqa: ANN401
     file = folder / "given" / "password"
     file.parent.mkdir(exist_ok=True)
     file.write_text(_SECRETS["a source's secret in a file"])
-    return HiveAcidMergeOperator(
+    return operators.HiveAcidMergeOperator(
         task_id="task",
         table="demo.orders",
         source={
@@ -217,9 +201,9 @@ def _merge(folder: Path, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: AN
 
 
 def _traces(
-    task: HiveAcidMergeOperator,
+    task: operators.HiveAcidMergeOperator,
     context: dict[str, Any],
-    spark: FakeSpark,
+    spark: airflow_support.FakeSpark,
     folder: Path,
     returned: object,
 ) -> dict[str, str]:
@@ -258,19 +242,19 @@ def _with_secrets(environment: Mapping[str, str]) -> list[str]:
 
 
 def _context() -> dict[str, Any]:
-    return context_of(task_state_store=StateStore())
+    return airflow_support.context_of(task_state_store=airflow_support.StateStore())
 
 
 # ---- tasks that succeed --------------------------------------------------------------------------
 
 
 def test_a_task_on_the_worker_leaves_no_secret(
-    spark: FakeSpark, logs: _Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: airflow_support.FakeSpark, logs: _Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORDERS_PASSWORD", _SECRETS["a source's secret in a variable"])
     _add_spark_secrets(monkeypatch)
     task, context = _merge(tmp_path), _context()
-    found = _traces(task, context, spark, tmp_path, run_task(task, context))
+    found = _traces(task, context, spark, tmp_path, airflow_support.run_task(task, context))
     shown = [("arguments", name) for name in _GIVEN[:2]]  # the log warns of these
     assert _leaks({**found, **logs.texts()}, allowed=shown) == []
     warned = "\n".join(logs.own.lines)
@@ -279,27 +263,27 @@ def test_a_task_on_the_worker_leaves_no_secret(
 
 @pytest.mark.parametrize("is_deferred", [False, True])
 def test_a_task_on_yarn_leaves_no_secret(
-    spark: FakeSpark,
+    spark: airflow_support.FakeSpark,
     logs: _Logs,
     tmp_path: Path,
     yarn: ResourceManager,
-    connections: Connections,
+    connections: airflow_support.Connections,
     monkeypatch: pytest.MonkeyPatch,
     *,
     is_deferred: bool,
 ) -> None:
-    connect_yarn(connections, yarn, "cluster")
+    cluster_tasks.connect_yarn(connections, yarn, "cluster")
     keytab = base64.b64encode(_SECRETS["the Spark connection's keytab"].encode()).decode()
     _add_spark_secrets(monkeypatch, principal="etl@R", keytab=keytab)
-    spark.tell(says=f"Submitted application {APP}")
+    spark.tell(says=f"Submitted application {cluster_tasks.APP}")
     task, context, stored = _merge(tmp_path, deferrable=is_deferred), _context(), ""
     try:
-        returned = run_task(task, context)
+        returned = airflow_support.run_task(task, context)
     except TaskDeferred as deferral:
-        event = fired(deferral.trigger)
+        event = cluster_tasks.fired(deferral.trigger)
         stored = json.dumps([deferral.trigger.serialize(), deferral.kwargs, event], default=str)
         task = _merge(tmp_path, deferrable=True)
-        returned = resumed(task, context["task_state_store"], event)
+        returned = cluster_tasks.resumed(task, context["task_state_store"], event)
     assert bool(stored) is is_deferred
     found = _traces(task, context, spark, tmp_path, returned)
     shown = [("arguments", name) for name in _GIVEN]  # the log warns of these
@@ -311,18 +295,18 @@ def test_a_task_on_yarn_leaves_no_secret(
 
 @pytest.mark.usefixtures("submits")
 def test_a_task_on_kubernetes_leaves_no_secret(
-    spark: FakeSpark,
+    spark: airflow_support.FakeSpark,
     logs: _Logs,
     tmp_path: Path,
     api: KubernetesServer,
-    connections: Connections,
+    connections: airflow_support.Connections,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    connect_kubernetes(connections, api, "cluster")
+    cluster_tasks.connect_kubernetes(connections, api, "cluster")
     _add_spark_secrets(monkeypatch)
     task, context = _merge(tmp_path), _context()
-    found = _traces(task, context, spark, tmp_path, run_task(task, context))
+    found = _traces(task, context, spark, tmp_path, airflow_support.run_task(task, context))
     shown = [("arguments", name) for name in _GIVEN]  # the log warns of these
     assert _leaks({**found, **logs.texts()}, allowed=shown) == []
 
@@ -337,13 +321,15 @@ def test_rendered_templates_mask_values_whose_name_suggests_a_secret(*, is_mappe
     }
     with DAG("d", schedule=None) as dag:
         task: Any = (
-            HiveAcidDeleteOperator.partial(task_id="t", table="demo.t", **given).expand(
+            operators.HiveAcidDeleteOperator.partial(task_id="t", table="demo.t", **given).expand(
                 where=["id = 1"]
             )
             if is_mapped
-            else HiveAcidDeleteOperator(task_id="t", table="demo.t", where="id = 1", **given)
+            else operators.HiveAcidDeleteOperator(
+                task_id="t", table="demo.t", where="id = 1", **given
+            )
         )
-    context: Any = context_of(fresh=fresh, task=task, dag=dag)
+    context: Any = airflow_support.context_of(fresh=fresh, task=task, dag=dag)
     context["ti"].map_index, context["dag_run"].conf = 0, {}
     task.render_template_fields(context)
     rendered = context["task"]
@@ -357,7 +343,7 @@ def test_rendered_templates_mask_values_whose_name_suggests_a_secret(*, is_mappe
     "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
 )
 def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
-    spark: FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: airflow_support.FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     setting, secret = f"spark.openlineage.transport.{name}", f"Bearer-{secrets.token_hex(12)}"
     monkeypatch.setattr(
@@ -365,8 +351,8 @@ def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
         "inject_transport_information_into_spark_properties",
         lambda given, _: {**given, setting: secret},
     )
-    run_task(
-        HiveAcidDeleteOperator(
+    airflow_support.run_task(
+        operators.HiveAcidDeleteOperator(
             task_id="task", table="demo.t", where="id = 1", openlineage_inject_transport_info=True
         )
     )
@@ -376,12 +362,12 @@ def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
 
 
 def test_passwords_in_urls_are_masked_and_a_warning_is_logged(
-    spark: FakeSpark, logs: _Logs
+    spark: airflow_support.FakeSpark, logs: _Logs
 ) -> None:
     fresh = [secrets.token_hex(12) for _ in range(3)]
     mirror, proxy, repository = (f"https://etl:{one}@repo.example.com/maven" for one in fresh)
-    run_task(
-        HiveAcidDeleteOperator(
+    airflow_support.run_task(
+        operators.HiveAcidDeleteOperator(
             task_id="task",
             table="demo.t",
             where="id = 1",
@@ -413,8 +399,8 @@ def test_settings_that_only_describe_secrets_are_shown_without_a_warning(logs: _
         "spark.hadoop.hadoop.security.authorization": "True",
         "spark.hadoop.hive.security.authorization.manager": "org.example.Manager",
     }
-    run_task(
-        HiveAcidDeleteOperator(
+    airflow_support.run_task(
+        operators.HiveAcidDeleteOperator(
             task_id="task",
             table="demo.t",
             where="id = 1",
@@ -433,10 +419,12 @@ def test_a_collection_stores_no_secret(logs: _Logs, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         surveys, "survey", lambda *_: surveys.Survey(numbers=(), queue=(), owners={}, workers={})
     )
-    context = context_of("collect")
+    context = airflow_support.context_of("collect")
     xcoms = context["ti"].xcoms
     context["ti"].xcom_push = lambda key, value: xcoms.update({key: value})
-    returned = run_task(HiveAcidCollectOperator(task_id="collect"), context)
+    returned = airflow_support.run_task(
+        operators.HiveAcidCollectOperator(task_id="collect"), context
+    )
     found = {
         "XCom": str(returned),
         "page document": json.dumps(xcoms),
@@ -460,14 +448,14 @@ def _shown(error: BaseException) -> dict[str, str]:
 
 
 def test_a_login_quoted_in_an_error_of_the_driver_is_masked(
-    spark: FakeSpark, logs: _Logs, tmp_path: Path
+    spark: airflow_support.FakeSpark, logs: _Logs, tmp_path: Path
 ) -> None:
     message = f"jdbc://h?password={_SECRETS[_LOGIN]}"
     spark.tell(error={"type": "StorageError", "message": message}, status="failed")
     spark.tell(says=f"the login {_SECRETS[_LOGIN]} is refused")
     task = _merge(tmp_path)
     with pytest.raises(HiveAcidError) as caught:
-        run_task(task, _context())
+        airflow_support.run_task(task, _context())
     assert _leaks({**_shown(caught.value), **logs.texts()}) == []
 
 
@@ -479,7 +467,7 @@ def test_a_login_quoted_by_the_metastore_is_masked_in_the_check_before_submissio
     task = _merge(tmp_path)
     task.env_vars = None  # with which the driver might have another login
     with pytest.raises(HiveAcidError) as caught:
-        run_task(task, _context())
+        airflow_support.run_task(task, _context())
     assert _leaks({**_shown(caught.value), **logs.texts()}) == []
 
 
@@ -513,7 +501,7 @@ def _quoting_http() -> Iterator[str]:
 def test_a_login_quoted_by_the_metastore_is_masked_in_the_hook_and_the_command_line(
     metastore: SaslServer,
     logs: _Logs,
-    connections: Connections,
+    connections: airflow_support.Connections,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     kind: str,
@@ -546,24 +534,27 @@ def test_a_login_quoted_by_yarn_or_kubernetes_is_masked_in_the_error(
     yarn.page = api.page = (403, f"{before}{secret}")
     (tmp_path / "token").write_text(secret)
     settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(tmp_path / "token")}
-    server = api_server(api)
+    server = cluster_tasks.api_server(api)
     server.login.token_file = login_of(settings, {}, is_cluster=True).token_file
     run = cluster_run_of(
         SparkTarget(
             conn_id="s", master="yarn", deploy_mode="cluster", resource_managers=(yarn.web,)
         ),
-        TAG,
+        cluster_tasks.TAG,
         SparkArguments(conn_id="s", yarn_rm_auth=HTTPBasicAuth("etl", secret)),
         Bounds(),
         is_killed=lambda: False,
     )
     assert run is not None
-    for ask in (lambda: run.manager.find(TAG), lambda: server.find(TAG)):
+    for ask in (
+        lambda: run.manager.find(cluster_tasks.TAG),
+        lambda: server.find(cluster_tasks.TAG),
+    ):
         with pytest.raises(ClusterRefusedError) as caught:
             ask()
         assert _leaks(_shown(caught.value)) == []
         assert secret[:8] not in str(caught.value)
-    assert SPACE in api.requests[-1][1]
+    assert cluster_tasks.SPACE in api.requests[-1][1]
 
 
 @pytest.mark.parametrize("kind", ["token", "password"])
@@ -583,7 +574,7 @@ def test_a_kubeconfig_login_quoted_by_kubernetes_is_masked_in_the_error(
     assert secret not in repr(login)
     api.page = (403, f"not you: {secret}")
     with pytest.raises(ClusterRefusedError) as caught:
-        replace(api_server(api), login=login).find(TAG)
+        replace(cluster_tasks.api_server(api), login=login).find(cluster_tasks.TAG)
     assert secret not in "".join(_shown(caught.value).values())
 
 
@@ -605,7 +596,7 @@ def test_a_kubeconfig_login_quoted_by_kubernetes_is_masked_in_the_error(
     ids=lambda given: next(iter(given)),
 )
 def test_a_secret_in_a_wrong_field_of_a_connection_is_not_shown(
-    connections: Connections, tmp_path: Path, given: dict[str, str]
+    connections: airflow_support.Connections, tmp_path: Path, given: dict[str, str]
 ) -> None:
     _connect_metastore(connections, "thrift://hms", tmp_path, **given)
     with pytest.raises(ConfigurationError) as caught:
@@ -623,7 +614,7 @@ def test_a_secret_in_an_option_of_a_source_is_refused_and_not_shown(
 ) -> None:
     secret = quote(_SECRETS["a source's secret in a variable"], safe="")
     name, text = option[0], option[1].format(secret)
-    make: Callable[[], object] = lambda: HiveAcidMergeOperator(  # noqa: E731 - raises
+    make: Callable[[], object] = lambda: operators.HiveAcidMergeOperator(  # noqa: E731 - raises
         task_id="task",
         table="demo.orders",
         source={"format": "jdbc", "location": "orders", "options": {name: text}},

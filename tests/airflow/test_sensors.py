@@ -4,7 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -17,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     TableNotFoundError,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
@@ -24,16 +25,12 @@ from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaRatioSensor,
+    HiveAcidThresholdSensor,
 )
 from airflow_hiveacid.watch.health import CompactionNeed
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.support.airflow_minors import AirflowRescheduleException, DagSerialization, since_3_3
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.sensors.hive_acid import HiveAcidThresholdSensor
-    from tests.support.airflow_support import Connections, Warehouse
+from tests.support.airflow_support import Connections, StateStore, Warehouse, context_of, run_task
 
 _SENSORS = (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor, HiveAcidCompactionNeededSensor)
 

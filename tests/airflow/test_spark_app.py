@@ -5,9 +5,10 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -41,14 +42,17 @@ from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_minors import IS_3_3, since_3_3
-from tests.support.airflow_support import METASTORE_URI, StateStore, TaskLog, context_of, run_task
+from tests.support.airflow_support import (
+    METASTORE_URI,
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import connect_yarn, is_running, killed_once, until
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.airflow_support import Connections, FakeSpark
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 

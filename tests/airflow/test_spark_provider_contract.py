@@ -9,7 +9,7 @@ import sys
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
@@ -23,10 +23,8 @@ from requests.auth import HTTPBasicAuth
 from airflow_hiveacid.operators import spark_app
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import provider_names, submitter
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections
+from airflow_hiveacid.operators.submission.submission import SparkArguments
+from tests.support.airflow_support import Connections
 
 PACKAGE = Path(spark_app.__file__).resolve().parents[1]
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -9,23 +10,12 @@ from airflow.sdk import DAG, Asset
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCompactOperator,
-    HiveAcidDeleteOperator,
-    HiveAcidInsertOperator,
-    HiveAcidMergeOperator,
-    HiveAcidUpdateOperator,
-)
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
 from tests.support.airflow_minors import IS_3_3, DagBag
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, operator_of, run_task
+from tests.support.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 
@@ -40,75 +30,9 @@ def _specs(spark: FakeSpark) -> list[JobSpec]:
     return [JobSpec.parse(json.dumps(call["spec"])) for call in spark.calls]
 
 
-SAME: list[tuple[str, type[HiveAcidSparkOperator], dict[str, Any]]] = [
-    (
-        "DELETE FROM demo.flights f WHERE f.day = '{{ ds }}'",
-        HiveAcidDeleteOperator,
-        {"table": "demo.flights", "where": "t.day = '2013-01-02'"},
-    ),
-    (
-        "UPDATE demo.flights SET delay = delay + 1, note = NULL WHERE id IN (1, 2)",
-        HiveAcidUpdateOperator,
-        {
-            "table": "demo.flights",
-            "assignments": {"delay": "delay + 1", "note": "NULL"},
-            "where": "id IN (1, 2)",
-        },
-    ),
-    (
-        "INSERT OVERWRITE TABLE demo.flights PARTITION (month = 1) VALUES (1, 'x', 2.5, NULL)",
-        HiveAcidInsertOperator,
-        {
-            "table": "demo.flights",
-            "source": {"values": [[1, "x", 2.5, None]]},
-            "mode": "overwrite",
-            "partition": {"month": 1},
-            "match": "position",
-        },
-    ),
-    (
-        "INSERT INTO demo.flights SELECT * FROM demo.late",
-        HiveAcidInsertOperator,
-        {"table": "demo.flights", "source": {"table": "demo.late"}, "match": "position"},
-    ),
-    (
-        "INSERT INTO demo.flights SELECT l.id FROM demo.late l, demo.days",
-        HiveAcidInsertOperator,
-        {
-            "table": "demo.flights",
-            "source": {
-                "tables": {"__hiveacid_1": "demo.late", "__hiveacid_2": "demo.days"},
-                "query": "SELECT l.id FROM `__hiveacid_1` l, `__hiveacid_2` AS `days`",
-            },
-            "match": "position",
-        },
-    ),
-    (
-        """
-        MERGE INTO demo.flights AS f USING demo.late AS l
-        ON f.id = l.id AND f.month = 1
-        WHEN MATCHED AND l.op = 'D' THEN DELETE
-        WHEN MATCHED THEN UPDATE SET delay = l.delay
-        WHEN NOT MATCHED THEN INSERT VALUES (l.id, l.delay, 1)
-        """,
-        HiveAcidMergeOperator,
-        {
-            "table": "demo.flights",
-            "source": {"table": "demo.late"},
-            "keys": ["id"],
-            "condition": "t.month = 1",
-            "clauses": [
-                {"when": "matched", "action": "delete", "condition": "s.op = 'D'"},
-                {"when": "matched", "action": "update", "set": {"delay": "s.delay"}},
-                {"when": "not_matched", "action": "insert", "values": ["s.id", "s.delay", "1"]},
-            ],
-        },
-    ),
-    (
-        "ALTER TABLE demo.flights PARTITION (month = 1) COMPACT 'minor' AND WAIT",
-        HiveAcidCompactOperator,
-        {"table": "demo.flights", "partition": "month=1", "choice": "minor"},
-    ),
+SAME = [
+    (text, *operator_of(operator))
+    for text, operator in cases_of(Path(__file__).with_name("cases") / "same_jobs.txt")
 ]
 
 

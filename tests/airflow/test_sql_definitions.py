@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from airflow.sdk import Asset
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    DefinitionError,
-    MetastoreUnavailableError,
-    RerunRefusedError,
-    StatementChangedError,
-    TableNotFoundError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.contract.bench import access, start
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.airflow_support import FakeSpark, Warehouse
+from tests.support.airflow_support import FakeSpark, StateStore, Warehouse, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -101,7 +89,7 @@ def test_a_retry_skips_committed_statements_even_if_their_table_was_renamed(
 ) -> None:
     store = StateStore()
     text = f"{CREATE}; INSERT INTO t VALUES (1, 'a', 1); ALTER TABLE t RENAME TO u; DROP TABLE v"
-    with pytest.raises(TableNotFoundError) as caught:
+    with pytest.raises(errors.TableNotFoundError) as caught:
         run_task(_sql(warehouse, text), context_of(task_state_store=store))
     assert caught.value.__notes__[0].startswith("in statement 4 of sql, line 1")
     assert len(spark.calls) == 1
@@ -138,26 +126,28 @@ def test_a_retry_after_a_lost_response_detects_that_the_definition_succeeded(
 
     def lost(*args: Any, **more: Any) -> None:  # noqa: ANN401
         do(*args, **more)
-        raise MetastoreUnavailableError(uris=("thrift://hms:9083",), method=method, reason="gone")
+        raise errors.MetastoreUnavailableError(
+            uris=("thrift://hms:9083",), method=method, reason="gone"
+        )
 
     with monkeypatch.context() as patched:
         patched.setattr(CatalogCalls, method, lost)
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             run_task(_sql(warehouse, text), context_of(task_state_store=store))
     assert warehouse.client.list_tables(warehouse.db) == tables
     context = context_of(try_number=2, task_state_store=store)
     assert run_task(_sql(warehouse, text), context)["status"] == "already_done"
     assert warehouse.client.list_tables(warehouse.db) == tables
-    with pytest.raises((DefinitionError, TableNotFoundError)):
+    with pytest.raises((errors.DefinitionError, errors.TableNotFoundError)):
         run_task(_sql(warehouse, text), context_of(task_state_store=StateStore()))
 
 
 def test_a_retry_is_refused_if_a_completed_definition_has_changed(warehouse: Warehouse) -> None:
     store = StateStore()
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         run_task(_sql(warehouse, f"{CREATE}; DROP TABLE v"), context_of(task_state_store=store))
     other = f"{CREATE.replace('string', 'int')}; DROP TABLE v"
-    with pytest.raises(StatementChangedError, match=r"an earlier try did .* statement 1"):
+    with pytest.raises(errors.StatementChangedError, match=r"an earlier try did .* statement 1"):
         run_task(_sql(warehouse, other), context_of(try_number=2, task_state_store=store))
 
 
@@ -172,16 +162,16 @@ def test_a_cleared_task_runs_its_definition_again_unless_on_rerun_prevents_it(
         context["ti"].max_tries = 1  # as Airflow sets it when a task is cleared
         return run_task(_sql(warehouse, text, on_rerun=on_rerun), context)
 
-    with pytest.raises(RerunRefusedError):
+    with pytest.raises(errors.RerunRefusedError):
         cleared("fail")
-    with pytest.raises(DefinitionError, match="exists already"):
+    with pytest.raises(errors.DefinitionError, match="exists already"):
         cleared("apply")
     assert cleared("skip")["status"] == "already_done"
 
 
 def test_a_transaction_with_a_definition_is_refused(warehouse: Warehouse) -> None:
     with pytest.raises(
-        ConfigurationError,
+        errors.ConfigurationError,
         match="column 16: a DDL statement or metastore query cannot be part of a transaction",
     ):
         HiveAcidTransactionOperator(
@@ -204,8 +194,8 @@ def test_a_killed_task_releases_its_waiting_lock_request(
     table = warehouse.table("t")
     reading = start(warehouse.client, access(table, DataOperation.INSERT))
     task = _sql(warehouse, "DROP TABLE t")
-    monkeypatch.setattr(SystemClock, "sleep", lambda *_: task.on_kill())
-    with pytest.raises(TransactionAbortedError):
+    monkeypatch.setattr(Clock, "sleep", lambda *_: task.on_kill())
+    with pytest.raises(errors.TransactionAbortedError):
         run_task(task)
     assert {lock.txn_id for lock in warehouse.client.show_locks()} == {reading.txn_id}
     warehouse.client.commit_txn(reading.txn_id)

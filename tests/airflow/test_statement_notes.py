@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.definitions.work import Before
-from airflow_hiveacid.operators.statements.notes import Order, StatementNote
+from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from tests.support.airflow_support import StateStore
 
 DROP = DropTable(target="d.t")

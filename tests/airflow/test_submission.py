@@ -13,9 +13,8 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-from airflow_hiveacid.operators.submission.submission import Program, Submission
+from airflow_hiveacid.operators.submission.submission import Program, SparkArguments, Submission
 
 _CANARY = "canary-of-a-secret"
 _WAITS = "spark.yarn.submit.waitAppCompletion"

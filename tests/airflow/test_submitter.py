@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -24,20 +26,20 @@ from airflow_hiveacid.operators.submission.resumption import (
     SUBMISSION_KEY,
     Resumable,
 )
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
-from airflow_hiveacid.operators.submission.submission import Program, Submission
+from airflow_hiveacid.operators.submission.submission import Program, SparkArguments, Submission
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.airflow_support import (
+    METASTORE_URI,
+    Connections,
+    FakeSpark,
+    StateStore,
+    context_of,
+    run_task,
+)
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, until
 from tests.support.pretended_yarn import FAILED, RUNNING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 _NOTES = {RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
 _CONTEXT: Any = {}

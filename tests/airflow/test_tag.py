@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -10,10 +10,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError, VersionUnknownError
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from tests.support.airflow_support import StateStore, context_of, run_task
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Warehouse
+from tests.support.airflow_support import StateStore, Warehouse, context_of, run_task
 
 
 def _task(table: str, **arguments: Any) -> HiveAcidTagOperator:  # noqa: ANN401

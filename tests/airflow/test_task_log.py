@@ -9,48 +9,18 @@ import os
 import re
 import signal
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from airflow.sdk import BaseOperator
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    ConfigurationError,
-    ConstraintViolationError,
-    CorruptFileError,
-    ExpressionError,
-    FencedError,
-    HiveAcidError,
-    LocationPermissionError,
-    LockNotAcquiredError,
-    MergeCardinalityError,
-    MetastoreUnavailableError,
-    NotTransactionalError,
-    StoreUnavailableError,
-    TableNotFoundError,
-    UnknownColumnError,
-    WriteConflictError,
-)
-from airflow_hiveacid.operators import (
-    HiveAcidCollectOperator,
-    HiveAcidCompactOperator,
-    HiveAcidCreateTableOperator,
-    HiveAcidDeleteOperator,
-    HiveAcidMergeOperator,
-    HiveAcidPySparkOperator,
-    HiveAcidTagOperator,
-)
+from airflow_hiveacid import operators
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
-from tests.support.airflow_support import METASTORE_URI, TaskLog, run_task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, TaskLog, run_task
 
 _TABLE: Final = "demo.customers"
 _GOLDEN: Final = Path(__file__).with_name("task_log_failures.txt")
@@ -62,7 +32,7 @@ _TRACE: Final = "Exception in thread 'main'\n\tat org.apache.spark.deploy.SparkS
 class Failure:
     """What `spark-submit` does, and what is missing on the worker."""
 
-    error: HiveAcidError | None = None
+    error: errors.HiveAcidError | None = None
     tells: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     lacks: str = ""
@@ -70,20 +40,24 @@ class Failure:
 
 
 _TYPED: Final = (
-    UnknownColumnError(table=_TABLE, column="nix", known=("id", "name")),
-    TableNotFoundError(table=_TABLE),
-    NotTransactionalError(table=_TABLE),
-    ExpressionError(table=_TABLE, expression="t.id = s.nix", reason="there is no column s.nix"),
-    MergeCardinalityError(table=_TABLE, count=3, example="id=1"),
-    ConstraintViolationError(table=_TABLE, constraint="nn", demand="name IS NOT NULL"),
-    WriteConflictError(txn_id=7, reason="transaction 8 changed the same rows"),
-    LockNotAcquiredError(tables=(_TABLE,), lock_id=4, waited_s=60.0, holders="transaction 8"),
-    FencedError(job_key="dag/run/task/-1", txn_id=7, newer_txn_id=8),
-    CommitStateUnknownError(txn_id=7, reason="connection reset"),
-    MetastoreUnavailableError(uris=(METASTORE_URI,), method="open_txns", reason="timed out"),
-    StoreUnavailableError(location="s3a://lake/t", action="write", reason="503 Slow Down"),
-    LocationPermissionError(location="hdfs://nn/t", action="write", reason="user=etl"),
-    CorruptFileError(path="hdfs://nn/t/base_1/bucket_00000", reason="it has no footer"),
+    errors.UnknownColumnError(table=_TABLE, column="nix", known=("id", "name")),
+    errors.TableNotFoundError(table=_TABLE),
+    errors.NotTransactionalError(table=_TABLE),
+    errors.ExpressionError(
+        table=_TABLE, expression="t.id = s.nix", reason="there is no column s.nix"
+    ),
+    errors.MergeCardinalityError(table=_TABLE, count=3, example="id=1"),
+    errors.ConstraintViolationError(table=_TABLE, constraint="nn", demand="name IS NOT NULL"),
+    errors.WriteConflictError(txn_id=7, reason="transaction 8 changed the same rows"),
+    errors.LockNotAcquiredError(
+        tables=(_TABLE,), lock_id=4, waited_s=60.0, holders="transaction 8"
+    ),
+    errors.FencedError(job_key="dag/run/task/-1", txn_id=7, newer_txn_id=8),
+    errors.CommitStateUnknownError(txn_id=7, reason="connection reset"),
+    errors.MetastoreUnavailableError(uris=(METASTORE_URI,), method="open_txns", reason="timed out"),
+    errors.StoreUnavailableError(location="s3a://lake/t", action="write", reason="503 Slow Down"),
+    errors.LocationPermissionError(location="hdfs://nn/t", action="write", reason="user=etl"),
+    errors.CorruptFileError(path="hdfs://nn/t/base_1/bucket_00000", reason="it has no footer"),
 )
 _DIED: Final = {"answers": False, "says": _TRACE + "OutOfMemoryError: Java heap space"}
 
@@ -108,8 +82,8 @@ FAILURES: Final[Mapping[str, Failure]] = {
 }
 
 
-def _merge(**arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
-    return HiveAcidMergeOperator(
+def _merge(**arguments: Any) -> operators.HiveAcidMergeOperator:  # noqa: ANN401
+    return operators.HiveAcidMergeOperator(
         task_id="merge",
         table=_TABLE,
         source={"columns": ["id"], "values": [[1], [2]]},
@@ -208,7 +182,7 @@ def test_names_of_other_clients_in_the_lines_of_a_result_are_escaped(
     why = "transaction 7 (\x1b[2Jann\n99:99 forged) is open"
     left = {"partition": "d=\u202e1", "kind": "minor", "done": False, "why": why}
     spark.tell(status="nothing_to_do", details={"compactions": [left]})
-    task = HiveAcidCompactOperator(task_id="task", table=_TABLE, on_worker=False)
+    task = operators.HiveAcidCompactOperator(task_id="task", table=_TABLE, on_worker=False)
     _run(task, log)
     assert any("left 1: transaction 7 (\\x1b[2Jann\\n99:99 forged) is open" in x for x in log.lines)
     assert any(line.startswith("d=\\u202e1") for line in log.lines)
@@ -219,14 +193,14 @@ def test_the_traceback_of_our_own_error_has_no_frame_below_the_operator(
 ) -> None:
     connections.remove("hive_acid_default")
     tasks: list[BaseOperator] = [
-        HiveAcidDeleteOperator(task_id="spark", table="d.t", where="true"),
-        HiveAcidTagOperator(task_id="tag", table="d.t", name="n"),
-        HiveAcidCollectOperator(task_id="collect", tables=["d.t"]),
-        HiveAcidCreateTableOperator(task_id="create", table="d.t", columns={"id": "int"}),
+        operators.HiveAcidDeleteOperator(task_id="spark", table="d.t", where="true"),
+        operators.HiveAcidTagOperator(task_id="tag", table="d.t", name="n"),
+        operators.HiveAcidCollectOperator(task_id="collect", tables=["d.t"]),
+        operators.HiveAcidCreateTableOperator(task_id="create", table="d.t", columns={"id": "int"}),
         HiveAcidLockFreeSensor(task_id="sensor", table="d.t"),
     ]
     for task in tasks:
-        with pytest.raises(ConfigurationError) as caught:
+        with pytest.raises(errors.ConfigurationError) as caught:
             run_task(task)
         frames = [frame.name for frame in caught.traceback]
         assert frames[-1] == "short", (task.task_id, frames)
@@ -235,7 +209,7 @@ def test_the_traceback_of_our_own_error_has_no_frame_below_the_operator(
 
 def test_the_log_names_a_missing_program(spark: FakeSpark, log: TaskLog) -> None:
     spark.tell(answers=False, exit_code=2)
-    task = HiveAcidPySparkOperator(task_id="task", application="/nix.py", changes=["d.t"])
+    task = operators.HiveAcidPySparkOperator(task_id="task", application="/nix.py", changes=["d.t"])
     assert "There is no file /nix.py here" in _run(task, log)[-1]
 
 

@@ -3,136 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 
 import airflow_hiveacid.operators as ours
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from tests.airflow.test_dag_run import _run
+from tests.support.airflow_support import FakeSpark, operator_of
+from tests.support.cases import cases_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow.sdk import BaseOperator
-
-    from tests.support.airflow_support import FakeSpark
-
-_MERGE: dict[str, Any] = {
-    "table": "db.t",
-    "source": {"tables": {"a": "db.a"}, "query": "SELECT * FROM a WHERE day = :day"},
-    "keys": ["id"],
-    "condition": "t.month = {{ month }}",
-    "clauses": [
-        {"when": "matched", "condition": "s.gone", "action": "delete"},
-        {"when": "matched", "action": "update", "set": {"a b": "s.a"}},
-        {"when": "not_matched", "action": "insert"},
-    ],
-    "parameters": {"day": {"type": "date", "value": "{{ day }}"}},
-}
-_VALUES = {"columns": ["id", "name"], "values": [[1, "it's"], [2, None], [3, "c"], [4, "d"]]}
 _STATEMENTS = [
-    (
-        ours.HiveAcidMergeOperator,
-        _MERGE,
-        (
-            "MERGE INTO db.t AS t\n"
-            "USING (WITH a AS (SELECT * FROM db.a)\nSELECT * FROM a WHERE day = :day) AS s\n"
-            "ON t.id = s.id AND (t.month = 7)\n"
-            "WHEN MATCHED AND (s.gone) THEN DELETE\n"
-            "WHEN MATCHED THEN UPDATE SET `a b` = s.a\n"
-            "WHEN NOT MATCHED THEN INSERT *"
-        ),
-    ),
-    (
-        ours.HiveAcidInsertOperator,
-        {
-            "table": "db.t",
-            "source": _VALUES,
-            "mode": "overwrite",
-            "partition": {"m": "{{ month }}"},
-        },
-        (
-            "INSERT OVERWRITE TABLE db.t PARTITION (m='7')\n"
-            "SELECT * FROM (VALUES (1, 'it\\'s'), (2, NULL), (3, 'c') /* and 1 more */)"
-            " AS source (id, name)"
-        ),
-    ),
-    (
-        ours.HiveAcidUpdateOperator,
-        {"table": "db.t", "assignments": {"a": "a + 1"}, "where": "m = {{ month }}"},
-        "UPDATE db.t\nSET a = a + 1\nWHERE m = 7",
-    ),
-    (
-        ours.HiveAcidDeleteOperator,
-        {"table": "db.t", "where": "day = :day", "parameters": {"day": "{{ day }}"}},
-        "DELETE FROM db.t\nWHERE day = :day",
-    ),
-    (
-        ours.HiveAcidTruncateOperator,
-        {"table": "db.t", "partition": {"m": 1, "n": "a"}},
-        "TRUNCATE TABLE db.t PARTITION (m='1', n='a')",
-    ),
-    (
-        ours.HiveAcidLoadOperator,
-        {
-            "table": "db.t",
-            "location": "hdfs://nn/in",
-            "overwrite": True,
-            "partition": {"m": 1, "n": None},
-        },
-        "LOAD DATA INPATH 'hdfs://nn/in' OVERWRITE INTO TABLE db.t PARTITION (m='1', n=NULL)",
-    ),
-    (
-        ours.HiveAcidCompactOperator,
-        {"table": "db.t", "partition": "m=1/n=a%2Fb", "choice": "major", "plan_only": True},
-        (
-            "-- plan only: nothing changes\n"
-            "ALTER TABLE db.t PARTITION (m='1', n='a/b') COMPACT 'major'"
-        ),
-    ),
-    (
-        ours.HiveAcidRebalanceOperator,
-        {"table": "db.t", "partition": "m=1", "buckets": 4, "order_by": ["a", "b c"]},
-        (
-            "ALTER TABLE db.t PARTITION (m='1') COMPACT 'rebalance' CLUSTERED INTO 4 BUCKETS"
-            " ORDER BY a, `b c`"
-        ),
-    ),
-    (
-        ours.HiveAcidRestoreOperator,
-        {"table": "db.t", "tag": "closing"},
-        "INSERT OVERWRITE TABLE db.t\nSELECT * FROM db.t FOR VERSION AS OF 'closing'",
-    ),
-    (
-        ours.HiveAcidConvertOperator,
-        {"table": "db.t", "to": "full_acid"},
-        "ALTER TABLE db.t SET TBLPROPERTIES ('transactional'='true')",
-    ),
-    (
-        ours.HiveAcidCreateTableOperator,
-        {"table": "db.t", "columns": {"id": "bigint"}, "partition_columns": {"m": "int"}},
-        (
-            "CREATE TABLE IF NOT EXISTS db.t (id bigint)\nPARTITIONED BY (m int)\nSTORED AS ORC\n"
-            "TBLPROPERTIES ('transactional'='true')"
-        ),
-    ),
-    (
-        ours.HiveAcidTagOperator,
-        {"table": "db.t", "name": "x-{{ month }}", "version": 12, "keep_for": "90 days"},
-        "ALTER TABLE db.t CREATE TAG `x-7` FOR VERSION AS OF 12 RETAIN 90 DAYS",
-    ),
-    (
-        ours.HiveAcidTransactionOperator,
-        {
-            "statements": ["DELETE FROM db.s WHERE d = :day", {"truncate": {"table": "db.t"}}],
-            "parameters": {"day": "{{ day }}"},
-        },
-        "DELETE FROM db.s WHERE d = :day;\nTRUNCATE TABLE db.t;",
-    ),
+    (*operator_of(text), dedent(statement).strip())
+    for text, statement in cases_of(Path(__file__).with_name("cases") / "shown_statements.txt")
 ]
 _NO_SQL = [
     (ours.HiveAcidCleanOperator, {"table": "db.t"}),

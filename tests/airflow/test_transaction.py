@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -19,12 +20,8 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import FakeSpark
+from tests.support.airflow_support import FakeSpark, context_of, run_task
+from tests.support.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 
@@ -101,44 +98,13 @@ def test_an_sql_file_among_the_statements_is_rendered(spark: FakeSpark, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("statements", "message"),
-    [
-        ("DELETE FROM demo.t", "statements must be a list"),
-        ([], "a transaction has 1 to"),
-        ([7], r"statements\[0\] must be SQL text or a mapping"),
-        ([{"delete": {"table": "d.t"}, "update": {}}], r"statements\[0\] must be SQL text"),
-        ([{"drop": {"table": "d.t"}}], r"statements\[0\]: unknown statement 'drop'; use one of"),
-        ([{"delete": "d.t"}], r"statements\[0\]\['delete'\] must be a mapping"),
-        (
-            [{"delete": {"table": "t"}}],
-            r"'t' is not .*\(in statements\[0\]\['delete'\]\['table'\]\)",
-        ),
-        ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; allowed are table, where"),
-        ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
-        ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
-        ([{"truncate": {"table": "d.t", "partition": {}}}], r"\['partition'\] is empty"),
-        (
-            ["DELETE FROM d.t", "DELETE FRM d.t"],
-            r"statement 1, line 1, column 1: FROM is .*\(in statements\[1\]\)",
-        ),
-        (["ALTER TABLE d.t COMPACT 'major'"], "a compaction runs in separate transactions"),
-        (["INSERT OVERWRITE TABLE d.t VALUES (1)", "DELETE FROM d.t"], "statement 2 changes"),
-        # what is settled among what holds templates
-        ([{"delete": {"table": "t", "where": "{{ x }}"}}], "'t' is not a valid"),
-        ([{"delete": {"tabel": "{{ x }}"}}], "has no argument 'tabel'"),
-        (["DELETE FRM d.t", "DELETE FROM {{ x }}"], "line 1, column 1"),
-        (
-            [{"insert": {"table": "d.t", "source": {"format": "{{ x }}", "tabel": "d.u"}}}],
-            "tabel",
-        ),
-    ],
+    ("statements", "message"), cases_of(Path(__file__).with_name("cases") / "wrong_statements.txt")
 )
 def test_a_wrong_statement_is_refused_while_the_dag_is_parsed(
-    statements: Any,  # noqa: ANN401
-    message: str,
+    statements: str, message: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):
-        HiveAcidTransactionOperator(task_id="task", statements=statements)
+    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message.strip()}"):
+        HiveAcidTransactionOperator(task_id="task", statements=json.loads(statements))
 
 
 def test_rendered_statements_are_checked_before_submission(spark: FakeSpark) -> None:

@@ -7,8 +7,9 @@ import socket
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.sdk.module_loading import import_string
@@ -20,6 +21,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TableNotFoundError,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off
@@ -29,13 +31,8 @@ from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.watch.conditions import CompactionNeeded, Condition
 from airflow_hiveacid.watch.poll_threads import poll_in_thread
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
+from tests.support.airflow_support import Connections, Warehouse
 from tests.support.keytabs import keytab_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import Connections, Warehouse
 
 pytestmark = pytest.mark.usefixtures("connections")
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.unused_settings import check_settings, unused_settings
-from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections
+from tests.support.airflow_support import Connections, run_task
 
 
 def _target(connections: Connections, host: str = "yarn", **extra: object) -> SparkTarget:

@@ -6,8 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, TypeAlias
 
 import pytest
 from airflow.sdk import Asset
@@ -30,6 +31,7 @@ from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.engine import Engine
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.maintenance import (
     clean_tables,
     compaction_facts,
@@ -48,20 +50,20 @@ from airflow_hiveacid.operators import (
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    TaskLog,
+    context_of,
+    run_task,
+)
 
 pytestmark = pytest.mark.usefixtures("spark")
 

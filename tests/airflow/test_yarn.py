@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.cli.commands.spark_environment import pack
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
@@ -23,6 +26,7 @@ from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
+    Connections,
     StateStore,
     TaskLog,
     Warehouse,
@@ -47,14 +51,6 @@ from tests.support.yarn_tasks import (
     wait_for_lock,
     wait_until,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.airflow_support import Connections
 
 pytestmark = pytest.mark.server
 

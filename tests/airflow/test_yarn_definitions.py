@@ -5,29 +5,20 @@ The metastore's part is left out: test_sql_definitions.py has it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ClusterRefusedError,
-    ClusterUnavailableError,
-    JobFailedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, killed_once
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 
@@ -61,7 +52,7 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
     store = StateStore()
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
-    with pytest.raises(JobFailedError):
+    with pytest.raises(errors.JobFailedError):
         run_task(_script(first), context_of(task_state_store=store))
     store.delete("hiveacid_statement_1")
     if not noted:
@@ -86,7 +77,7 @@ def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     task = _script(_QUESTION)
     killed_before: list[list[str]] = []
     meanwhile += [lambda: killed_before.append(list(yarn.killed)), task.on_kill]
-    with pytest.raises(JobFailedError, match="the task was killed"):
+    with pytest.raises(errors.JobFailedError, match="the task was killed"):
         run_task(task, context_of(try_number=2, task_state_store=store))
     assert killed_before == [[]]
     assert yarn.killed == [APP]
@@ -100,7 +91,7 @@ def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     store = _left(_QUESTION, spark, yarn)
     yarn.states = [dict(RUNNING)]
     meanwhile.append(lambda: setattr(yarn, "app", dict(FAILED)))
-    with pytest.raises(JobFailedError):  # which is found again, and fails
+    with pytest.raises(errors.JobFailedError):  # which is found again, and fails
         run_task(_script(_QUESTION), context_of(try_number=2, task_state_store=store))
     assert yarn.killed == []
     assert set(yarn.asked) == {APP}
@@ -144,7 +135,7 @@ def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
 
 
 @pytest.mark.parametrize(
-    ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
+    ("page", "error"), [(503, errors.ClusterUnavailableError), (403, errors.ClusterRefusedError)]
 )
 def test_no_definition_runs_while_the_driver_of_an_earlier_try_may_run(
     spark: FakeSpark,

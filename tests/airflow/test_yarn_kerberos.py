@@ -10,41 +10,26 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
-    HiveAcidMergeOperator,
-)
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.operators import hive_acid, maintenance
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.support.airflow_support import StateStore, context_of, killed_when, napping, run_task
+from tests.support import airflow_support, kerberos_tasks
 from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab
-from tests.support.kerberos_tasks import (
-    ENCRYPTED,
-    connect_metastore,
-    login_of_spark,
-    made_table,
-    take_part,
-)
 from tests.support.mini_yarn import MiniYarn, YarnLogin, outside
 from tests.support.yarn_tasks import insert, rows_of, small, wait_for_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.airflow_support import Connections
 
 _TOKEN_S = 90
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
@@ -69,14 +54,14 @@ def yarn(lab: KerberosLab) -> Iterator[MiniYarn]:
 @pytest.fixture
 def machine(lab: KerberosLab, yarn: MiniYarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """See `take_part`."""
-    take_part(lab, yarn.conf, monkeypatch)
+    kerberos_tasks.take_part(lab, yarn.conf, monkeypatch)
 
 
 @pytest.fixture
 def connected(
     lab: KerberosLab,
     machine: None,
-    connections: Connections,
+    connections: airflow_support.Connections,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Any]:
@@ -86,11 +71,14 @@ def connected(
 
 
 def _connect(
-    lab: KerberosLab, connections: Connections, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lab: KerberosLab,
+    connections: airflow_support.Connections,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Any]:
     for mode in ("client", "cluster"):
         connections.add(f"yarn_{mode}", "spark", host="yarn", extra={"deploy-mode": mode})
-    return connect_metastore(lab, connections, folder, monkeypatch)
+    return kerberos_tasks.connect_metastore(lab, connections, folder, monkeypatch)
 
 
 @pytest.fixture
@@ -102,12 +90,12 @@ def client(connected: dict[str, Any]) -> Iterator[MetastoreClient]:
 
 @pytest.fixture
 def table(client: MetastoreClient) -> TableInfo:
-    return made_table(client)
+    return kerberos_tasks.made_table(client)
 
 
 @pytest.fixture
 def keytab(lab: KerberosLab) -> dict[str, str]:
-    return login_of_spark(lab)
+    return kerberos_tasks.login_of_spark(lab)
 
 
 def _rows(client: MetastoreClient, table: TableInfo) -> list[tuple[int, str | None]]:
@@ -115,7 +103,7 @@ def _rows(client: MetastoreClient, table: TableInfo) -> list[tuple[int, str | No
 
 
 def _context(name: str) -> dict[str, Any]:
-    return context_of(name, task_state_store=StateStore())
+    return airflow_support.context_of(name, task_state_store=airflow_support.StateStore())
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -125,9 +113,9 @@ def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
     """Rows by an executor's Python, a MERGE, a compaction, cleaning; each a driver of its own."""
     query = "SELECT id, 'first' AS name FROM source DISTRIBUTE BY id"
     task = insert(table.ref, mode, 1, 2, source={"query": query}, **keytab)
-    done = run_task(task, _context("insert"))
+    done = airflow_support.run_task(task, _context("insert"))
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 2)
-    merge = HiveAcidMergeOperator(
+    merge = hive_acid.HiveAcidMergeOperator(
         task_id="merge",
         table=str(table.ref),
         source={"columns": ["id", "name"], "values": [[2, "second"], [3, "third"]]},
@@ -139,15 +127,17 @@ def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
         **small(mode),
         **keytab,
     )
-    assert run_task(merge, _context("merge"))["status"] == "committed"
+    assert airflow_support.run_task(merge, _context("merge"))["status"] == "committed"
     rows = [(1, "first"), (2, "second"), (3, "third")]
     assert _rows(client, table) == rows
-    compact = HiveAcidCompactOperator(
+    compact = maintenance.HiveAcidCompactOperator(
         task_id="compact", table=str(table.ref), choice="major", **small(mode), **keytab
     )
-    assert run_task(compact, _context("compact"))["status"] == "committed"
-    clean = HiveAcidCleanOperator(task_id="clean", table=str(table.ref), **small(mode), **keytab)
-    run_task(clean, _context("clean"))
+    assert airflow_support.run_task(compact, _context("compact"))["status"] == "committed"
+    clean = maintenance.HiveAcidCleanOperator(
+        task_id="clean", table=str(table.ref), **small(mode), **keytab
+    )
+    airflow_support.run_task(clean, _context("clean"))
     (base,) = [name for name in list_table(table.location).directories if not name.startswith("_")]
     assert re.match(r"base_0000002", base)
     assert _rows(client, table) == rows
@@ -159,9 +149,9 @@ def test_a_kill_ends_the_application_and_aborts_its_transaction(
     yarn: MiniYarn, client: MetastoreClient, table: TableInfo, keytab: dict[str, str]
 ) -> None:
     """The resource manager takes the order from who shows a ticket."""
-    query = napping(600).replace("SELECT id FROM", "SELECT id, 'x' AS name FROM")
+    query = airflow_support.napping(600).replace("SELECT id FROM", "SELECT id, 'x' AS name FROM")
     task = insert(table.ref, "cluster", 1, source={"query": query}, **keytab)
-    killed_when(task, _context("insert"), lambda: wait_for_lock(client, table.ref))
+    airflow_support.killed_when(task, _context("insert"), lambda: wait_for_lock(client, table.ref))
     assert yarn.wait_for("KILLED")["user"] == USER
     assert client.show_locks(table.ref) == ()
     assert _rows(client, table) == []
@@ -173,7 +163,7 @@ def test_without_a_keytab_the_driver_uses_the_metastore_token_that_spark_fetched
     connected: dict[str, Any],
     table: TableInfo,
     client: MetastoreClient,
-    connections: Connections,
+    connections: airflow_support.Connections,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As after kinit: nobody has a keytab, and Spark fetches a token of the metastore."""
@@ -196,7 +186,7 @@ def test_without_a_keytab_the_driver_uses_the_metastore_token_that_spark_fetched
     try:
         query = "SELECT id, 'x' AS name FROM source DISTRIBUTE BY id"
         task = insert(table.ref, "cluster", 5, source={"query": query})
-        done = run_task(task, _context("insert"))
+        done = airflow_support.run_task(task, _context("insert"))
     finally:
         file.unlink()
     assert done["status"] == "committed"
@@ -228,7 +218,7 @@ def test_a_search_for_secrets_finds_none_outside_the_files_of_yarn_and_hdfs(
 
 
 def test_a_transaction_can_last_longer_than_the_first_tokens_of_its_containers(
-    tmp_path: Path, connections: Connections, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, connections: airflow_support.Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first statement lasts longer; the second's rows are written by executors' Python."""
     life = str(_TOKEN_S * 1000)
@@ -243,12 +233,12 @@ def test_a_transaction_can_last_longer_than_the_first_tokens_of_its_containers(
         monkeypatch.setenv("KRB5_CONFIG", str(lab.kdc.configuration))
         login = YarnLogin(hdfs=lab.hdfs, user=USER)
         yarn = stack.enter_context(MiniYarn.started(tmp_path / "yarn", lab.hdfs.uri, login))
-        take_part(lab, yarn.conf, monkeypatch)
+        kerberos_tasks.take_part(lab, yarn.conf, monkeypatch)
         _connect(lab, connections, tmp_path, monkeypatch)
         client = stack.enter_context(HiveAcidHook().metastore())
-        table = made_table(client)
+        table = kerberos_tasks.made_table(client)
         columns = {"columns": ["id", "name"], "values": [[1, "x"]]}
-        slow = napping(_TOKEN_S + 20).replace("SELECT id", "SELECT id, name")
+        slow = airflow_support.napping(_TOKEN_S + 20).replace("SELECT id", "SELECT id, name")
         quick = "SELECT id + 1 AS id, name FROM source DISTRIBUTE BY id"
         task = HiveAcidTransactionOperator(
             task_id="slow",
@@ -256,10 +246,10 @@ def test_a_transaction_can_last_longer_than_the_first_tokens_of_its_containers(
                 {"insert": {"table": str(table.ref), "source": {**columns, "query": query}}}
                 for query in (slow, quick)
             ],
-            **small("cluster", **ENCRYPTED),
-            **login_of_spark(lab),
+            **small("cluster", **kerberos_tasks.ENCRYPTED),
+            **kerberos_tasks.login_of_spark(lab),
         )
-        done = run_task(task, _context("slow"))
+        done = airflow_support.run_task(task, _context("slow"))
         assert done["status"] == "committed"
         assert _rows(client, table) == [(1, "x"), (2, "x")]
         assert "StoreUnavailableError" in _said_with(yarn.token_files()[0], table)

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,13 +14,10 @@ from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
 from tests.support.pretended_yarn import ACCEPTED, RUNNING
-
-if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

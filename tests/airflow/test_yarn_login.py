@@ -6,9 +6,10 @@ import base64
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from requests.auth import HTTPBasicAuth
@@ -24,15 +25,10 @@ from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, 
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager, realm_of
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.pretended_yarn import RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.airflow_support import Connections, FakeSpark
 
 _APP = "application_1_0001"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,10 +18,6 @@ from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.pretended_yarn import FAILED, RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
 from tests.support.slow_server import dripping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _APP = "application_1_0001"
 _TAG = "hiveacid-1-a"

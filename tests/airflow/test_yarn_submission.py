@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,14 +11,9 @@ from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.clusters.cluster_run import own_settings, tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_in, addresses_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, deletion, settings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 @pytest.mark.usefixtures("on_yarn")

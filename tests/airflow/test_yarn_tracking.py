@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ApplicationForgottenError,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-    JobFailedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators.submission import resumption
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from airflow_hiveacid.operators.submission.resumption import (
-    ATTEMPT_KEY,
-    RESULT_URI_KEY,
-    SUBMISSION_KEY,
-)
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 
@@ -41,13 +28,13 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
     store = StateStore()
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
-    with pytest.raises(JobFailedError):
+    with pytest.raises(errors.JobFailedError):
         run_task(deletion(), context_of(task_state_store=store))
     assert set(store) == {
         "spark_job_id",
-        RESULT_URI_KEY,
-        SUBMISSION_KEY,
-        ATTEMPT_KEY,
+        resumption.RESULT_URI_KEY,
+        resumption.SUBMISSION_KEY,
+        resumption.ATTEMPT_KEY,
         INSTALLATION_KEY,
     }
     if not noted:
@@ -76,7 +63,7 @@ def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_resul
     store = StateStore()
     spark.tell(answers=False)
     yarn.app = None
-    with pytest.raises(ApplicationForgottenError):
+    with pytest.raises(errors.ApplicationForgottenError):
         run_task(deletion(), context_of(task_state_store=store))
     assert store["spark_job_id"] == APP
     # Where it left its result before it was forgotten, that is the answer.
@@ -89,9 +76,9 @@ def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     store = _left(spark, yarn, noted=False)
-    yarn.tagged = {"application_1_0007": tag_of(store[ATTEMPT_KEY])}
+    yarn.tagged = {"application_1_0007": tag_of(store[resumption.ATTEMPT_KEY])}
     yarn.app, yarn.states = dict(RUNNING), [dict(RUNNING), dict(RUNNING), dict(FAILED)]
-    with pytest.raises(JobFailedError):
+    with pytest.raises(errors.JobFailedError):
         run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == "application_1_0007"
@@ -147,7 +134,7 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
         patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(_script(), context_of(task_state_store=store))
-    assert store[ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]
+    assert store[resumption.ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]
     (spark.directory / "calls.jsonl").unlink()
     yarn.requests.clear()
     return store
@@ -159,7 +146,7 @@ def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
 ) -> None:
     store = _left_at_the_second(spark, yarn, noted=noted)
     second = APP if noted else "application_1_0007"
-    yarn.tagged, yarn.app = {second: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
+    yarn.tagged, yarn.app = {second: tag_of(store[resumption.ATTEMPT_KEY])}, dict(RUNNING)
     submitted: list[int] = []
     end = ResourceManager.end
 
@@ -185,7 +172,7 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     spark: FakeSpark, yarn: Pretended, noted: bool
 ) -> None:
     store = _left_at_the_second(spark, yarn, noted=noted)
-    yarn.tagged, yarn.app = {APP: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
+    yarn.tagged, yarn.app = {APP: tag_of(store[resumption.ATTEMPT_KEY])}, dict(RUNNING)
     yarn.ends = False  # as when nobody heard the first order
     killed_once(
         _script(),
@@ -195,11 +182,11 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     assert len(yarn.killed) > 1
     assert set(yarn.killed) == {APP}
     assert spark.calls == []
-    assert store[ATTEMPT_KEY]
+    assert store[resumption.ATTEMPT_KEY]
 
 
 @pytest.mark.parametrize(
-    ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
+    ("page", "error"), [(503, errors.ClusterUnavailableError), (403, errors.ClusterRefusedError)]
 )
 def test_nothing_is_submitted_while_the_driver_of_a_later_statement_may_run(
     spark: FakeSpark,
@@ -254,7 +241,7 @@ def test_an_application_that_still_runs_after_its_kill_raises_an_error_after_a_w
     clock = Clock()
     yarn.app, yarn.ends = dict(RUNNING), False
     with pytest.raises(
-        ClusterUnavailableError, match=r"after the kill, failed: its state is RUNNING"
+        errors.ClusterUnavailableError, match=r"after the kill, failed: its state is RUNNING"
     ):
         run_on_yarn(yarn, clock, silence_s=60).end_earlier(APP, "tag")
     assert 60 < clock.time <= 81
@@ -278,7 +265,7 @@ def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     store = _left(spark, yarn)
     yarn.page = (503, "")
     monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
-    with pytest.raises(ClusterUnavailableError):
+    with pytest.raises(errors.ClusterUnavailableError):
         run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == APP

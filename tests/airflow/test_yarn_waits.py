@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
 from tests.support.pretended_yarn import ACCEPTED, RUNNING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.airflow_support import FakeSpark
-    from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 def test_an_application_is_polled_until_it_ends(yarn: Pretended) -> None:
@@ -39,7 +30,7 @@ def test_an_application_without_a_container_is_killed_and_the_wait_is_reported(
     yarn: Pretended,
 ) -> None:
     yarn.app = dict(ACCEPTED)
-    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.*no room") as caught:
+    with pytest.raises(errors.ApplicationNotStartedError, match=r"root\.narrow.*no room") as caught:
         run_on_yarn(yarn, Clock(), start_s=100).follow(APP)
     assert 100 < caught.value.waited_s <= 110
     assert yarn.killed == [APP]
@@ -54,7 +45,7 @@ def test_an_unavailable_resource_manager_is_polled_until_the_time_limit(yarn: Pr
         lambda: run_on_yarn(yarn, clock, silence_s=60).submitted("tag"),
     ):
         clock.time = 0
-        with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
+        with pytest.raises(errors.ClusterUnavailableError, match=r"for 6[0-9] s"):
             ask()
         assert 60 < clock.time <= 71
     assert yarn.killed == []
@@ -72,7 +63,7 @@ def test_a_resource_manager_that_refuses_requests_is_polled_until_the_time_limit
         lambda: run_on_yarn(yarn, clock, refusal_s=30).end_earlier(APP, "tag"),
     ):
         clock.time = 0
-        with pytest.raises(ClusterRefusedError, match=r"for 3[0-9] s.*HTTP 403"):
+        with pytest.raises(errors.ClusterRefusedError, match=r"for 3[0-9] s.*HTTP 403"):
             ask()
         assert 30 < clock.time <= 41
 
@@ -90,7 +81,7 @@ def _answering(yarn: Pretended, pages: Callable[[float], tuple[int, str]]) -> Cl
 def test_an_outage_does_not_count_towards_the_time_limit_of_refusals(yarn: Pretended) -> None:
     """A refusal raises a final error, and an outage does not show whether we have the right."""
     clock = _answering(yarn, lambda at: (503, "") if 25 < at < 400 else (403, ""))
-    with pytest.raises(ClusterRefusedError, match=r"for 5[0-9] s"):
+    with pytest.raises(errors.ClusterRefusedError, match=r"for 5[0-9] s"):
         run_on_yarn(yarn, clock, silence_s=600, refusal_s=50).follow(APP)
     assert clock.time > 425
 
@@ -98,7 +89,7 @@ def test_an_outage_does_not_count_towards_the_time_limit_of_refusals(yarn: Prete
 def test_alternating_refusals_and_outages_end_with_a_retryable_error(yarn: Pretended) -> None:
     pages = ((503, ""), (403, ""))
     clock = _answering(yarn, lambda _: pages[len(yarn.requests) % 2])
-    with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
+    with pytest.raises(errors.ClusterUnavailableError, match=r"for 6[0-9] s"):
         run_on_yarn(yarn, clock, silence_s=60, refusal_s=20, poll_s=3).follow(APP)
     assert clock.time < 70
 
@@ -168,7 +159,7 @@ def test_a_spark_submit_that_hangs_is_killed(
     timeout_s, tries = 0.5, 0
     while not hanging.exists():  # on a busy machine, spark-submit begins late
         tries += 1
-        with pytest.raises(ApplicationNotStartedError, match="spark-submit waited"):
+        with pytest.raises(errors.ApplicationNotStartedError, match="spark-submit waited"):
             run_task(
                 deletion(start_timeout_s=f"{{{{ {timeout_s} }}}}"),
                 context_of(task_state_store=StateStore()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +25,6 @@ from tests.proofs.clusters.cells import (
     read,
 )
 from tests.support.documents import put_between
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _HERE = Place("local", "none", "disk")
 

@@ -144,7 +144,7 @@ print(sorted(name for name in sys.modules if name.startswith("{PACKAGE.name}."))
     )
     errors = ["airflow_hiveacid.format", "airflow_hiveacid.format.errors"]
     errors += [f"{errors[-1]}.{one.stem}" for one in (PACKAGE / "format/errors").glob("[a-z]*.py")]
-    rules = ("known_secrets", "printable")
+    rules = ("known_secrets", "words")
     errors += [f"airflow_hiveacid.format.{name}" for name in rules]
     more = errors if face.endswith(".errors") else []
     assert done.stdout.strip() == str(sorted([face, *more, "airflow_hiveacid.lazy_names"]))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format import errors
 from tests.arch.faces import FACES, PACKAGE, ROOT, names_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PAGES: Final = [
     ROOT / "README.md",

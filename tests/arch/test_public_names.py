@@ -10,19 +10,17 @@ from __future__ import annotations
 import enum
 import inspect
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.format import errors
 from tests.arch.faces import ANYWHERE, FACES, OF_AIRFLOW, PACKAGE, ROOT, homes_of, names_of
 from tools.face_stubs import stub_file, stub_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FILE: Final = ROOT / "tests" / "arch" / "public_names.txt"
 # Users get them, and never make one.

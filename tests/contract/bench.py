@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.locks import (
-    LockRequest,
-    LockResponse,
-    TableAccess,
-    components_for,
-)
-from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore import catalog, locks, port
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.handover import Handover
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))
 V4_PARAMS: Final = ("fake-4", pytest.param("real-4.0.1", marks=pytest.mark.server))
@@ -46,11 +34,11 @@ class Bench:
     """One metastore under test, with a database of the test's own."""
 
     clock: Clock
-    make_client: Callable[[], MetastorePort]
+    make_client: Callable[[], port.MetastorePort]
     db: str = ""
-    clients: list[MetastorePort] = field(default_factory=list)
+    clients: list[port.MetastorePort] = field(default_factory=list)
 
-    def client(self) -> MetastorePort:
+    def client(self) -> port.MetastorePort:
         """Another connection."""
         made = self.make_client()
         self.clients.append(made)
@@ -58,12 +46,12 @@ class Bench:
 
     def begin(
         self,
-        client: MetastorePort,
+        client: port.MetastorePort,
         job_key: str | None = "job",
         *,
-        reads: Sequence[TableAccess] = (),
-        writes: Sequence[TableAccess] = (),
-        txn_type: TxnType = TxnType.DEFAULT,
+        reads: Sequence[locks.TableAccess] = (),
+        writes: Sequence[locks.TableAccess] = (),
+        txn_type: port.TxnType = port.TxnType.DEFAULT,
         handover: Handover | None = None,
         **terms: Any,  # noqa: ANN401 - the fields of JobTerms
     ) -> AbstractContextManager[MetastoreTransaction]:
@@ -74,7 +62,7 @@ class Bench:
         )
 
     def table(self, name: str = "t", **changes: object) -> TableInfo:
-        new = NewTable(ref=TableRef(self.db, name), columns=_COLUMNS, **changes)
+        new = catalog.NewTable(ref=TableRef(self.db, name), columns=_COLUMNS, **changes)
         return self.clients[0].create_table(new)
 
     def partitioned(self, *months: str, name: str = "p") -> TableInfo:
@@ -87,10 +75,10 @@ class Bench:
 class Started:
     """A transaction that a test steers by hand."""
 
-    client: MetastorePort
+    client: port.MetastorePort
     txn_id: TxnId
     write_id: WriteId
-    answer: LockResponse
+    answer: locks.LockResponse
 
 
 def month(value: str | None) -> PartitionName:
@@ -101,16 +89,16 @@ def access(
     table: TableInfo,
     *operations: DataOperation,
     partitions: tuple[PartitionName, ...] | None = None,
-) -> TableAccess:
-    return TableAccess(table=table, operations=frozenset(operations), partitions=partitions)
+) -> locks.TableAccess:
+    return locks.TableAccess(table=table, operations=frozenset(operations), partitions=partitions)
 
 
-def start(client: MetastorePort, *writes: TableAccess) -> Started:
+def start(client: port.MetastorePort, *writes: locks.TableAccess) -> Started:
     """Open, allocate for the first table, ask for the locks once."""
     txn_id = client.open_txn()
     write_id = client.allocate_write_id(txn_id, writes[0].ref)
-    components = components_for([], writes, client.generation)
-    request = LockRequest(txn_id=txn_id, components=components, agent_info="by hand")
+    components = locks.components_for([], writes, client.generation)
+    request = locks.LockRequest(txn_id=txn_id, components=components, agent_info="by hand")
     return Started(client, txn_id, write_id, client.lock(request))
 
 

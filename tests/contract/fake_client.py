@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
     MetastoreGeneration,
     recorded_as,
-)
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreVersionError,
-    TableNotFoundError,
-    TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
@@ -31,6 +28,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.metastore import catalog
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -40,14 +38,8 @@ from airflow_hiveacid.metastore.compaction_queue import (
     fitting_job_id,
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from tests.contract.fake_metastore import FakeMetastore, Txn, Written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -137,7 +129,7 @@ class FakeClient:
     @served
     def drop_database(self, name: str) -> None:
         if any(ref.db == name.lower() for ref in self.server.tables):
-            raise MetastoreCallError(method="drop_database", reason=f"{name} is not empty")
+            raise errors.MetastoreCallError(method="drop_database", reason=f"{name} is not empty")
         self.server.databases.pop(name.lower(), None)
 
     @served
@@ -272,7 +264,7 @@ class FakeClient:
 
     def _table(self, ref: TableRef) -> TableInfo:
         if ref not in self.server.tables:
-            raise TableNotFoundError(table=ref)
+            raise errors.TableNotFoundError(table=ref)
         return self.server.tables[ref]
 
     def _partitions(
@@ -435,7 +427,9 @@ class FakeClient:
     @served
     def lock(self, request: LockRequest) -> LockResponse:
         if not request.components:
-            raise MetastoreCallError(method="lock", reason="a lock request without components")
+            raise errors.MetastoreCallError(
+                method="lock", reason="a lock request without components"
+            )
         lock = self.server.enqueue(request, self.user)
         return LockResponse(lock_id=lock.lock_id, state=lock.state)
 
@@ -444,7 +438,7 @@ class FakeClient:
         self.server.alive(txn_id)
         lock = self.server.locks.get(lock_id)
         if lock is None:
-            raise TransactionAbortedError(txn_id=txn_id, reason=f"no such lock {lock_id}")
+            raise errors.TransactionAbortedError(txn_id=txn_id, reason=f"no such lock {lock_id}")
         self.server.try_grant(lock)
         return LockResponse(lock_id=lock_id, state=lock.state)
 
@@ -489,12 +483,10 @@ class FakeClient:
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        del properties
         is_v3 = self.generation is MetastoreGeneration.V3
         if is_v3 and pool is not None:
-            raise MetastoreVersionError("3.1 has no pools")
+            raise errors.MetastoreVersionError("3.1 has no pools")
         for entry in self.server.queue.values():
             if (entry.table, entry.partition) == (ref, partition) and self._is_in_the_way(entry):
                 return CompactionResponse(
@@ -592,7 +584,7 @@ class FakeClient:
         self._needs_v4(method)
         entry = self.server.queue.get(claim.entry_id)
         if entry is None or not entry.state.is_pending:
-            raise MetastoreCallError(method=method, reason="no such entry in the queue")
+            raise errors.MetastoreCallError(method=method, reason="no such entry in the queue")
         self._put(replace(entry, **changes))  # type: ignore[arg-type]
 
     def _put(self, entry: CompactionEntry) -> None:
@@ -600,4 +592,4 @@ class FakeClient:
 
     def _needs_v4(self, method: str) -> None:
         if self.generation is MetastoreGeneration.V3:
-            raise MetastoreVersionError(f"the metastore does not know the call {method}")
+            raise errors.MetastoreVersionError(f"the metastore does not know the call {method}")

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -28,23 +29,19 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    Constraints,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.catalog import transactional_kind
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import (
-        Column,
-        Constraints,
-        PartitionName,
-        TableInfo,
-        TableRef,
-    )
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import TxnState, TxnType
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 WRITES: Final = frozenset({DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE})
 

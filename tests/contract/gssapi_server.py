@@ -6,13 +6,11 @@ import ctypes
 import struct
 from ctypes import POINTER, byref, c_int, c_uint32, c_void_p
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from airflow_hiveacid.metastore.auth import krb5
 from tests.contract.sasl_server import COMPLETE, OK, Refusal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _ACCEPT: Final = 2
 _FAILED: Final = 0xFFFF0000

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from tests.contract.processor import Processor
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-
-    from tests.contract.processor import Struct
+from tests.contract.processor import Processor, Struct
 
 
 class HttpStub:

@@ -6,11 +6,13 @@ import threading
 import time
 from typing import Final
 
+from airflow_hiveacid.metastore.transactions.terms import Clock
+
 _GLANCE_S: Final = 0.001
 _LONGEST_REAL_WAIT_S: Final = 30.0
 
 
-class ManualClock:
+class ManualClock(Clock):
     """Time moves when `sleep` or `advance` is called, by that much; waiting threads notice."""
 
     def __init__(self) -> None:

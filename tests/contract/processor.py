@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
+from thrift.protocol.TProtocol import TProtocolBase
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.metastore.gen.service import Metastore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from thrift.protocol.TProtocol import TProtocolBase
 
 Struct: TypeAlias = Any  # generated code has no types
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    import ssl
+from typing import Final, Self
 
 _HOST: Final = "127.0.0.1"
 _CHUNK: Final = 1 << 16

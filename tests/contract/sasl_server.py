@@ -10,23 +10,20 @@ import contextlib
 import hashlib
 import hmac
 import re
+import socket
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TTransportBase
 
+from tests.contract.processor import Struct
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-
-    from tests.contract.processor import Struct
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
 _NONCE: Final = b"an=odd,nonce"

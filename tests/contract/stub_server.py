@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Callable
+from typing import Final, Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
@@ -13,9 +14,6 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from tests.contract.processor import Processor, Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HOST: Final = "127.0.0.1"
 

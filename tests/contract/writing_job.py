@@ -10,10 +10,7 @@ import sys
 import pyarrow as pa
 from pyarrow import fs
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
-from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format import bucket_codec, conflicts, ids, names
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
@@ -30,17 +27,17 @@ def main() -> None:
     uri, name = sys.argv[1:]
     with connect(MetastoreEndpoint(uris=(uri,))) as client:
         table = client.get_table(TableRef.parse(name))
-        writing = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
+        writing = TableAccess(table=table, operations=frozenset({conflicts.DataOperation.INSERT}))
         with begin(client, job_terms(name), writes=[writing]) as txn:
             write_id = txn.write_ids[table.ref]
-            delta = DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+            delta = names.DeltaName(low=write_id, high=write_id, statement_id=ids.StatementId(0))
             path = f"{table.location.removeprefix('file:')}/{delta}/bucket_00000"
             row = pa.record_batch({table.columns[0].name: pa.array([7], pa.int64())})
-            place = encode(BucketId(0), StatementId(0))
+            place = bucket_codec.encode(ids.BucketId(0), ids.StatementId(0))
             with AcidFileWriter(
                 fs.LocalFileSystem(), path, table.columns, WriterOptions(), is_delete=False
             ) as file:
-                file.write(insert_events(row, write_id, place, RowId(0)))
+                file.write(insert_events(row, write_id, place, ids.RowId(0)))
                 file.close()
     print("committed", flush=True)  # noqa: T201 -- what the test reads
     sys.stdin.read()

@@ -21,14 +21,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.reading.snapshots import read_snapshot
@@ -39,8 +32,10 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from tests.support.spark_lab import Lab, Row
 
 CLAUSES = [
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+    statements.MergeClause(when=statements.MergeWhen.MATCHED, action=statements.MergeAction.UPDATE),
+    statements.MergeClause(
+        when=statements.MergeWhen.NOT_MATCHED, action=statements.MergeAction.INSERT
+    ),
 ]
 NAMES = ["id", "v", "p"]
 TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
@@ -98,7 +93,7 @@ def small(driver: Driver) -> None:
     lab.insert("t", [(i, f"v{i}", "a") for i in range(4)], NAMES)
     lab.update("t", {"v": "'u'"}, "id = 1")
     rows: list[Row] = [(0, "v0", "a"), (1, "u", "a"), (2, "v2", "a"), (3, "v3", "a")]
-    lab.compact("t", CompactionChoice.MAJOR)
+    lab.compact("t", maintenance.CompactionChoice.MAJOR)
     lab.clean("t")
     driver.check("t", rows)
     driver.note("directories", _directories(lab, "t"))
@@ -117,7 +112,7 @@ def life(driver: Driver) -> None:
         *((4, "v4", "a"), (5, "v5", "a"), (9, "new", "a")),
     ]
     driver.check("t", rows)
-    for choice in (CompactionChoice.MINOR, CompactionChoice.MAJOR):
+    for choice in (maintenance.CompactionChoice.MINOR, maintenance.CompactionChoice.MAJOR):
         done = lab.compact("t", choice)
         driver.note(choice.value, done.status.value)
         lab.clean("t")
@@ -125,8 +120,8 @@ def life(driver: Driver) -> None:
     driver.note("directories", _directories(lab, "t"))
     lab.table("b", {"id": "int", "v": "string"})
     many = "SELECT CAST(id AS INT) AS id, CAST(id AS STRING) AS v FROM range(100000)"
-    source = SourceSpec(values=((1,),), columns=("x",), query=many)
-    lab.run(InsertSpec(target=f"{lab.db}.b", source=source))
+    source = statements.SourceSpec(values=((1,),), columns=("x",), query=many)
+    lab.run(statements.InsertSpec(target=f"{lab.db}.b", source=source))
     lab.update("b", {"v": "'x'"}, "id % 2 = 0")
     assert lab.frame("b").where("v = 'x'").count() == 50_000
     assert lab.frame("b").count() == 100_000

@@ -8,16 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
-from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format import conflicts, errors, ids, snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -43,7 +34,7 @@ from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.interleavings import stand_ins
 from tests.interleavings.looking_back import LookingBack
 from tests.interleavings.rows import (
@@ -76,7 +67,7 @@ class Acting(LookingBack):
         self, number: int, role: str, kind: str, where: str, count: int, tries: list[int]
     ) -> Callable[[int], object]:
         scope = (where,) if where else self.scene.partitions
-        attempt = AttemptId(tries[0] if tries else 1, f"{number:012x}")
+        attempt = ids.AttemptId(tries[0] if tries else 1, f"{number:012x}")
         generation = tries[1] if len(tries) > 1 else 0
         change = Change(kind, f"{role}{count}{'g' * generation}", scope)
         known = (self.partition_names[where],) if where else None
@@ -161,7 +152,9 @@ class Acting(LookingBack):
             requests = {entry.partition: entry for entry in end_dead_entries(client, REF)}
         partitions = client.list_partitions(table)
         txns = client.valid_txns()
-        known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
+        known = snapshot.Snapshot(
+            txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns)
+        )
         outcomes, shared = [], SharedNotes.of(table)
         for partition in partitions:
             facts = CompactionFacts(
@@ -177,7 +170,7 @@ class Acting(LookingBack):
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
-                    attempt=AttemptId(1, f"{number:012x}"),
+                    attempt=ids.AttemptId(1, f"{number:012x}"),
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),
@@ -212,9 +205,9 @@ class Acting(LookingBack):
         client, actor = self.world.client(), self.world.speaker
         assert actor is not None
         table = client.get_table(REF)
-        access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
+        access = TableAccess(table=table, operations=frozenset({conflicts.DataOperation.SELECT}))
         seen: list[tuple[Any, ...]] = []
-        error: HiveAcidError | OSError | None = None
+        error: errors.HiveAcidError | OSError | None = None
         terms = job_terms(None, lock_timeout_s=30.0, clock=self.world.clock)
         with begin(client, terms, reads=[access]) as txn:
             commits = self.commits_at(actor.saw)
@@ -228,7 +221,7 @@ class Acting(LookingBack):
                     ]
                     rows = stand_ins.read_rows(states, write_ids)
                     seen.append(tuple(sorted(row for row, _ in rows)))
-            except (HiveAcidError, OSError) as caught:
+            except (errors.HiveAcidError, OSError) as caught:
                 if "injected" in str(caught) or "no answer" in str(caught):
                     raise
                 error = caught
@@ -265,7 +258,7 @@ class Acting(LookingBack):
         self.world.server.clean_write_ids()
         return None
 
-    def _foreign(self) -> tuple[MetastorePort, TxnId, Actor]:
+    def _foreign(self) -> tuple[MetastorePort, ids.TxnId, Actor]:
         """How Hive begins."""
         client, actor = self.world.client(), self.world.speaker
         assert actor is not None
@@ -273,17 +266,19 @@ class Acting(LookingBack):
         actor.foreign_txn = txn_id
         return client, txn_id, actor
 
-    def _lock(self, client: MetastorePort, txn_id: TxnId, lock_type: LockType) -> None:
+    def _lock(
+        self, client: MetastorePort, txn_id: ids.TxnId, lock_type: conflicts.LockType
+    ) -> None:
         actor = self.world.speaker
         assert actor is not None
         component = LockComponent(
             table=REF,
             lock_type=lock_type,
-            operation=DataOperation.UPDATE,
+            operation=conflicts.DataOperation.UPDATE,
             is_transactional=True,
         )
         answer = client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="hive"))
-        while answer.state is LockState.WAITING:
+        while answer.state is conflicts.LockState.WAITING:
             self.world.sleep(0.5)
             answer = client.check_lock(answer.lock_id, txn_id)
         actor.snapshot = self.world.sequence
@@ -291,10 +286,12 @@ class Acting(LookingBack):
     def truncate(self, number: int) -> object:
         """Hive's TRUNCATE: an empty base under a write ID of its own."""
         del number
-        is_v4 = self.scene.generation is MetastoreGeneration.V4
+        is_v4 = self.scene.generation is conflicts.MetastoreGeneration.V4
         client, txn_id, _ = self._foreign()
         # Hive allocates before it locks, and may be overtaken as we might; that is its affair.
-        self._lock(client, txn_id, LockType.EXCL_WRITE if is_v4 else LockType.EXCLUSIVE)
+        self._lock(
+            client, txn_id, conflicts.LockType.EXCL_WRITE if is_v4 else conflicts.LockType.EXCLUSIVE
+        )
         write_id = client.allocate_write_id(txn_id, REF)
         for p in self.scene.partitions:
             place = f"{self.place(p)}/base_{write_id:07d}"
@@ -310,7 +307,7 @@ class Acting(LookingBack):
         """DROP TABLE and CREATE TABLE of the same name and place."""
         del number
         client, txn_id, actor = self._foreign()
-        self._lock(client, txn_id, LockType.EXCLUSIVE)
+        self._lock(client, txn_id, conflicts.LockType.EXCLUSIVE)
         actor.is_steady = True
         client.drop_table(REF)
         self.commits.append(

@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format import ids, snapshot, table
 from airflow_hiveacid.format.names import (
     BaseName,
     DeltaName,
     parse_directory_name,
 )
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import (
-    Column,
-    PartitionName,
-    TableInfo,
-    TransactionalKind,
-)
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.versions.tags import make_tag
 from tests.interleavings import readers
@@ -40,7 +33,7 @@ from tests.interleavings.rows import (
 from tests.interleavings.scene import FOREIGN, LOCATION, REF, ROOT, TAG, Job, Scene
 from tests.interleavings.world import Schedule, World
 
-Lingering = tuple["ValidWriteIdList", "ValidTxnList", tuple[Any, ...]]
+Lingering = tuple[snapshot.ValidWriteIdList, snapshot.ValidTxnList, tuple[Any, ...]]
 """The snapshot of a reader that stays, and the rows that it sees."""
 
 
@@ -56,12 +49,13 @@ class Ground:
         self.commits: list[tuple[str, Commit, bool]] = []
         self.before: Rows = frozenset()
         self.incarnation = 0
-        self.partition_names: dict[str, PartitionName] = {
-            p: PartitionName(("p",), (p,)) if p else PartitionName() for p in scene.partitions
+        self.partition_names: dict[str, table.PartitionName] = {
+            p: table.PartitionName(("p",), (p,)) if p else table.PartitionName()
+            for p in scene.partitions
         }
         self.looked: tuple[Any, ...] = ()
-        self.lingering: dict[TxnId, Lingering] = {}
-        self.next_txn: dict[TxnId, TxnId] = {}
+        self.lingering: dict[ids.TxnId, Lingering] = {}
+        self.next_txn: dict[ids.TxnId, ids.TxnId] = {}
         self.is_clean = False
         self.is_killed = False
         self.strangers: set[str] = set()
@@ -122,14 +116,14 @@ class Ground:
         if self.scene.only_hive_4:
             parameters[ONLY_HIVE_4_READS] = "true"
         server.put_table(
-            TableInfo(
+            table.TableInfo(
                 ref=REF,
                 location=LOCATION,
-                columns=(Column(name="id", type="string"),),
+                columns=(table.Column(name="id", type="string"),),
                 partition_columns=(
-                    (Column(name="p", type="string"),) if self.scene.is_partitioned else ()
+                    (table.Column(name="p", type="string"),) if self.scene.is_partitioned else ()
                 ),
-                kind=TransactionalKind.FULL_ACID,
+                kind=table.TransactionalKind.FULL_ACID,
                 parameters=parameters,
                 table_id=f"{self.incarnation}.0",
             )
@@ -138,11 +132,11 @@ class Ground:
     def place(self, partition: str) -> str:
         return f"{ROOT}/p={partition}" if partition else ROOT
 
-    def _past_txn(self, write_id: int) -> TxnId:
+    def _past_txn(self, write_id: int) -> ids.TxnId:
         server = self.world.server
         txn_id = server.open("past", TxnType.DEFAULT)
-        server.write_ids.setdefault(REF, {})[txn_id] = WriteId(write_id)
-        server.next_write_id[REF] = WriteId(write_id + 1)
+        server.write_ids.setdefault(REF, {})[txn_id] = ids.WriteId(write_id)
+        server.next_write_id[REF] = ids.WriteId(write_id + 1)
         server.end(server.txns[txn_id], TxnState.COMMITTED)
         return txn_id
 
@@ -154,7 +148,9 @@ class Ground:
             content = insert_file([(p, key, "old")], write_id)
             self._lay(p, f"delta_{write_id:07d}_{write_id:07d}_0000", content)
 
-    def hive4_rows(self, write_ids: ValidWriteIdList, txns: ValidTxnList) -> tuple[Any, ...]:
+    def hive4_rows(
+        self, write_ids: snapshot.ValidWriteIdList, txns: snapshot.ValidTxnList
+    ) -> tuple[Any, ...]:
         """What a reader of 4.0.1 with this snapshot reads now."""
         rows: list[Row] = []
         for p in self.scene.partitions:

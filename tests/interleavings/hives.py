@@ -12,11 +12,9 @@ import dataclasses
 import inspect
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format import conflicts, errors, snapshot
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -24,12 +22,9 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
     CompactionType,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState, TxnType
 from airflow_hiveacid.metastore.transactions import compaction_work
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
-from tests.interleavings import readers
-from tests.interleavings.acting import Acting
-from tests.interleavings.disk import File
+from tests.interleavings import acting, disk, readers, scene, stand_ins
 from tests.interleavings.rows import (
     BUCKET,
     Change,
@@ -39,8 +34,6 @@ from tests.interleavings.rows import (
     merged_file,
     serial_states,
 )
-from tests.interleavings.scene import REF
-from tests.interleavings.stand_ins import short
 
 
 def _marks_behind_commit() -> bool:
@@ -56,7 +49,7 @@ A product that marks before it commits does not bear that (docs/decisions/compac
 """
 
 
-class Hives(Acting):
+class Hives(acting.Acting):
     """The part of the cast that is Hive's."""
 
     def linger(self, number: int) -> object:
@@ -68,7 +61,7 @@ class Hives(Acting):
         client, txn_id, actor = self._foreign()
         txns = client.valid_txns()
         commits = self.commits_at(actor.saw)
-        write_ids = client.valid_write_ids([REF], txns.without(txn_id))[REF]
+        write_ids = client.valid_write_ids([scene.REF], txns.without(txn_id))[scene.REF]
         rows = self.hive4_rows(write_ids, txns)
         if not self.is_short(write_ids, txns) and rows not in serial_states(self.before, commits):
             self.world.fail(f"a reader of Hive 4 sees {rows} under {write_ids.text()}")
@@ -80,7 +73,7 @@ class Hives(Acting):
         """TRUNCATE of Hive 3.1, in an encrypted zone: files go in place; hidden ones stay."""
         del number
         client, txn_id, actor = self._foreign()
-        self._lock(client, txn_id, LockType.EXCLUSIVE)
+        self._lock(client, txn_id, conflicts.LockType.EXCLUSIVE)
         actor.is_steady = True
         for p in self.scene.partitions:
             node = self.world.disk.find(self.place(p))
@@ -108,8 +101,8 @@ class Hives(Acting):
 
     def _serve(self, kind: CompactionType) -> object:
         client = self.world.client()
-        for info in client.list_partitions(client.get_table(REF)):
-            client.request_compaction(REF, info.name if info.name.columns else None, kind)
+        for info in client.list_partitions(client.get_table(scene.REF)):
+            client.request_compaction(scene.REF, info.name if info.name.columns else None, kind)
         while True:
             claim = client.find_next_compaction("a worker of Hive's", worker_version="4.0.1")
             if claim is None:
@@ -121,13 +114,13 @@ class Hives(Acting):
         assert actor is not None
         txn_id = client.open_txn(TxnType.COMPACTION)
         actor.foreign_txn = txn_id
-        place = self.place("" if claim.partition is None else short(claim.partition))
+        place = self.place("" if claim.partition is None else stand_ins.short(claim.partition))
         made: list[str] = []
         try:
-            self._lock(client, txn_id, LockType.SHARED_READ)
+            self._lock(client, txn_id, conflicts.LockType.SHARED_READ)
             txns = client.valid_txns()
-            given = client.valid_write_ids([REF], txns.without(txn_id))[REF]
-            ids = CompactorWriteIdList.of(given)
+            given = client.valid_write_ids([scene.REF], txns.without(txn_id))[scene.REF]
+            ids = snapshot.CompactorWriteIdList.of(given)
             claim = dataclasses.replace(claim, highest_write_id=ids.high_watermark)
             client.update_compactor_state(claim, txn_id)
             self.world.before_call("hive lists")
@@ -142,7 +135,7 @@ class Hives(Acting):
             else:
                 client.mark_refused(dataclasses.replace(claim, error_message="not enough"))
             client.commit_txn(txn_id)
-        except HiveAcidError:
+        except errors.HiveAcidError:
             if self.world.server.txns[txn_id].state is TxnState.COMMITTED:
                 return  # the answer was lost
             self._give_up(client, claim, txn_id, made)
@@ -155,15 +148,15 @@ class Hives(Acting):
         try:
             client.abort_txn(txn_id)
             client.mark_failed(dataclasses.replace(claim, error_message="it failed"))
-        except HiveAcidError:
+        except errors.HiveAcidError:
             pass
 
     def _result(
         self,
         place: str,
         claim: ClaimedCompaction,
-        ids: CompactorWriteIdList,
-        txns: ValidTxnList,
+        ids: snapshot.CompactorWriteIdList,
+        txns: snapshot.ValidTxnList,
         txn_id: TxnId,
     ) -> list[tuple[str, bytes]]:
         """The directories of a worker (the MapReduce one), and what they hold; none if too few."""
@@ -178,7 +171,7 @@ class Hives(Acting):
             found: list[Event] = []
             for name in chosen:
                 file = self.world.disk.find(f"{place}/{name}/{BUCKET}")
-                found += events(file.content) if isinstance(file, File) else ()
+                found += events(file.content) if isinstance(file, disk.File) else ()
             return [e for e in found if ids.is_visible(e[3])]  # type: ignore[arg-type]
 
         low, high = min(d.low for d in deltas), max(d.high for d in deltas)
@@ -202,7 +195,7 @@ class Hives(Acting):
         txns = client.valid_txns()
         watermark = txns.min_open or TxnId(txns.high_watermark + 1)
         ready: dict[object, CompactionEntry] = {}
-        for entry in client.show_compactions(REF):
+        for entry in client.show_compactions(scene.REF):
             began = self.next_txn.get(entry.txn_id or TxnId(0))
             is_due = NULL_PASSES if began is None else began <= watermark
             if entry.state is CompactionState.READY_FOR_CLEANING and is_due:
@@ -215,15 +208,15 @@ class Hives(Acting):
 
     def _clean(self, client: MetastorePort, entry: CompactionEntry, watermark: TxnId) -> None:
         highest = entry.highest_write_id
-        if client.get_table(REF).parameters.get("no_cleanup") == "true" or highest is None:
+        if client.get_table(scene.REF).parameters.get("no_cleanup") == "true" or highest is None:
             return
         now = client.valid_txns()
-        txns = ValidTxnList(
+        txns = snapshot.ValidTxnList(
             high_watermark=TxnId(watermark - 1),
             aborted=tuple(t for t in now.aborted if t < watermark),
         )
-        ids = _up_to(client.valid_write_ids([REF], txns)[REF], highest)
-        place = self.place("" if entry.partition is None else short(entry.partition))
+        ids = _up_to(client.valid_write_ids([scene.REF], txns)[scene.REF], highest)
+        place = self.place("" if entry.partition is None else stand_ins.short(entry.partition))
         self.world.before_call("hive lists")
         found = readers.look(self.world.disk, place)
         listing = Listing(
@@ -240,7 +233,7 @@ class Hives(Acting):
             return  # the entry stays, and is taken up again
         claim = ClaimedCompaction(
             entry_id=entry.entry_id or 0,
-            table=REF,
+            table=scene.REF,
             partition=entry.partition,
             compaction_type=entry.compaction_type,
             highest_write_id=highest,
@@ -258,9 +251,9 @@ class Hives(Acting):
         return True
 
 
-def _up_to(given: ValidWriteIdList, highest: WriteId) -> ValidWriteIdList:
+def _up_to(given: snapshot.ValidWriteIdList, highest: WriteId) -> snapshot.ValidWriteIdList:
     """A cleaner's list: all up to there is settled."""
-    return ValidWriteIdList(
+    return snapshot.ValidWriteIdList(
         table=given.table,
         high_watermark=highest,
         aborted=tuple(w for w in given.aborted if w <= highest),

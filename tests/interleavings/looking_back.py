@@ -7,42 +7,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    HiveAcidError,
-    NotEnoughHistoryError,
-    VersionGoneError,
-    VersionUnknownError,
-)
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.write_range import between
 from tests.interleavings import stand_ins
 from tests.interleavings.ground import Ground
-from tests.interleavings.rows import serial_states
+from tests.interleavings.rows import Commit, Row, serial_states
 from tests.interleavings.scene import REF, TAG
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.interleavings.rows import Commit, Row
-
     Rows = tuple[Row, ...]
     Look = Callable[[MetastorePort, TableInfo, Snapshot], Rows]
 
-_REFUSED = (ChangesGoneError, VersionGoneError, VersionUnknownError)
+_REFUSED = (errors.ChangesGoneError, errors.VersionGoneError, errors.VersionUnknownError)
 
 REFUSED: Final = "refused"
 LATE: Final = "late"
@@ -53,9 +42,9 @@ class LookingBack(Ground):
     """The part of the cast that reads the past."""
 
     @property
-    def beginning(self) -> WriteId:
+    def beginning(self) -> ids.WriteId:
         """The version before anybody acts."""
-        return WriteId(3 if self.scene.has_deletes else 2)
+        return ids.WriteId(3 if self.scene.has_deletes else 2)
 
     def changes(self, number: int) -> object:
         """Read what was changed since the beginning, up to now."""
@@ -126,9 +115,9 @@ class LookingBack(Ground):
         client, actor = self.world.client(), self.world.speaker
         assert actor is not None
         table = client.get_table(REF)
-        access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
+        access = TableAccess(table=table, operations=frozenset({conflicts.DataOperation.SELECT}))
         rows: Rows | None = None
-        error: HiveAcidError | OSError | None = None
+        error: errors.HiveAcidError | OSError | None = None
         terms = job_terms(None, lock_timeout_s=30.0, clock=self.world.clock)
         with begin(client, terms, reads=[access]) as txn:
             commits = self.commits_at(actor.saw)
@@ -137,9 +126,9 @@ class LookingBack(Ground):
                 rows = look(client, table, txn.snapshot)
             except _REFUSED:
                 actor.step = REFUSED
-            except NotEnoughHistoryError:
+            except errors.NotEnoughHistoryError:
                 actor.step = LATE
-            except (HiveAcidError, OSError) as caught:
+            except (errors.HiveAcidError, OSError) as caught:
                 if "injected" in str(caught) or "no answer" in str(caught):
                     raise
                 error = caught
@@ -153,5 +142,5 @@ class LookingBack(Ground):
         """Whether the metastore left committed write IDs out: what a reader misses then is its."""
         with self.world.unseen():
             whole = self.world.client().valid_write_ids([REF], txns)[REF]
-        every = map(WriteId, range(1, whole.high_watermark + 1))
+        every = map(ids.WriteId, range(1, whole.high_watermark + 1))
         return any(whole.is_visible(w) and not write_ids.is_visible(w) for w in every)

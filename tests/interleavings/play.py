@@ -11,15 +11,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    EarlierRunUnknownError,
-    FencedError,
-    HiveAcidError,
-)
+from airflow_hiveacid.format import errors, ids
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from tests.interleavings import readers, stand_ins
 from tests.interleavings.ground import is_own, leftovers
 from tests.interleavings.hives import Hives
@@ -109,20 +103,20 @@ class Play(Hives, Watching):
             if isinstance(actor.outcome, JobResult) and not is_done:
                 self.world.fail(f"{actor} said {actor.outcome.status}, and nothing is committed")
             error = actor.error
-            if isinstance(error, HiveAcidError) and not actor.is_troubled:
+            if isinstance(error, errors.HiveAcidError) and not actor.is_troubled:
                 self._check_clean_failure(actor, job)
-            if isinstance(error, FencedError) and not any(
+            if isinstance(error, errors.FencedError) and not any(
                 j.key == job.key and j is not job and j.attempt.try_number >= job.attempt.try_number
                 for j in self.jobs.values()
             ):
                 self.world.fail(f"{actor} was fenced, and there is no newer try: {error}")
-            if error is not None and not isinstance(error, HiveAcidError):
+            if error is not None and not isinstance(error, errors.HiveAcidError):
                 cause = error.__cause__ or error.__context__
                 if str(error) != "the job was cancelled":
                     self.world.fail(f"{actor} broke: {error!r} {cause!r}")
         for actor in self.world.actors:
             error = actor.error
-            is_known = error is None or isinstance(error, HiveAcidError)
+            is_known = error is None or isinstance(error, errors.HiveAcidError)
             if actor.number not in self.jobs and not is_known:
                 self.world.fail(f"{actor} broke: {error!r}")
 
@@ -146,7 +140,7 @@ class Play(Hives, Watching):
         assert calm is not None
         calm.number = number
         self.jobs[number] = dataclasses.replace(
-            job, attempt=AttemptId(9, f"{number:012x}"), generation=job.generation
+            job, attempt=ids.AttemptId(9, f"{number:012x}"), generation=job.generation
         )
         was_done = self._is_done(job)
         # A change that met no row is committed, too; doing it again is as good as not.
@@ -163,7 +157,7 @@ class Play(Hives, Watching):
         """A retry. Of what Hive has removed since, nothing tells whether it was committed."""
         try:
             return self.do(self.jobs[number])
-        except EarlierRunUnknownError:
+        except errors.EarlierRunUnknownError:
             if was_done and not _REMOVING.isdisjoint(self.scene.cast):
                 return None
             raise
@@ -175,7 +169,7 @@ class Play(Hives, Watching):
     def _quietly(self, what: str, act: Callable[[], object]) -> object:
         try:
             result = act()
-        except DirectoryExistsError as error:
+        except errors.DirectoryExistsError as error:
             if not self.scene.has_strangers:
                 self.world.fail(f"afterwards {what} fails: {error!r}")
             return None

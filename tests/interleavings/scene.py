@@ -5,32 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    MetastoreGeneration,
-)
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import (
-    PartitionName,
-    TableRef,
-)
+from airflow_hiveacid.format import conflicts, ids, policies, table
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from tests.interleavings.rows import (
-    Change,
-)
+from tests.interleavings import rows
 
-REF: Final = TableRef("lab", "t")
+REF: Final = table.TableRef("lab", "t")
 LOCATION: Final = "file:/lab/t"
 ROOT: Final = "/lab/t"
 FOREIGN: Final = (f"{ROOT}/.hive-staging_1/part", f"{ROOT}/_foreign/note")
 ENDPOINT: Final = MetastoreEndpoint(uris=("thrift://lab:1",))
 OPERATIONS: Final = {
-    "insert": {DataOperation.INSERT},
-    "overwrite": {DataOperation.OVERWRITE},
-    "update": {DataOperation.UPDATE},
-    "delete": {DataOperation.DELETE},
-    "merge": {DataOperation.UPDATE, DataOperation.INSERT},
+    "insert": {conflicts.DataOperation.INSERT},
+    "overwrite": {conflicts.DataOperation.OVERWRITE},
+    "update": {conflicts.DataOperation.UPDATE},
+    "delete": {conflicts.DataOperation.DELETE},
+    "merge": {conflicts.DataOperation.UPDATE, conflicts.DataOperation.INSERT},
 }
 TAG: Final = "beginning"
 JOBS: Final = tuple(OPERATIONS)
@@ -47,7 +36,7 @@ class Scene:
     the policy of that name. With `has_tag` the table is kept, and its beginning has a name.
     """
 
-    generation: MetastoreGeneration
+    generation: conflicts.MetastoreGeneration
     cast: tuple[str, ...]
     is_partitioned: bool = False
     only_hive_4: bool = False
@@ -82,7 +71,7 @@ class Scene:
         flags, _, cast = text.partition(":")
         words = flags.split()
         return cls(
-            generation=MetastoreGeneration(words[0][1:]),
+            generation=conflicts.MetastoreGeneration(words[0][1:]),
             cast=tuple(cast.split()),
             is_partitioned="is_partitioned" in words,
             only_hive_4="only_hive_4" in words,
@@ -96,9 +85,9 @@ class Scene:
         )
 
     @property
-    def policy(self) -> ConflictPolicy:
+    def policy(self) -> policies.ConflictPolicy:
         """The policy of every job."""
-        return ConflictPolicy.STRICT if self.is_strict else ConflictPolicy.HIVE
+        return policies.ConflictPolicy.STRICT if self.is_strict else policies.ConflictPolicy.HIVE
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -110,10 +99,10 @@ class Scene:
 class Job:
     """One attempt of one job in the cast."""
 
-    change: Change
-    attempt: AttemptId
+    change: rows.Change
+    attempt: ids.AttemptId
     generation: int = 0
-    partitions: tuple[PartitionName, ...] | None = None
+    partitions: tuple[table.PartitionName, ...] | None = None
 
     @property
     def key(self) -> str:

@@ -20,6 +20,7 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -46,75 +47,11 @@ _COPIES: Final = tuple(
     for attempt in "12"
     for generation in "34"
 )
-_CASTS: Final = (
-    "v3 : insert insert/2 overwrite clean",
-    "v4 native : insert insert/1 overwrite major",
-    "v4 : update update/2 insert kill",
-    "v3 : overwrite truncate overwrite kill",
-    "v4 native : insert overwrite kill",
-    "v3 : update update/1 major clean",
-    "v4 native : insert insert/2 insert/2/1 kill",
-    "v3 : delete delete/2 forget clean",
-    "v4 : insert update forget clean",
-    "v4 native : merge overwrite forget insert",
-    "v4 has_deletes native : update insert forget major",
-    "v4 : update update/2 forget read",
-    "v4 local : merge merge/2 delete minor",
-    "v3 has_deletes native : minor major insert insert",
-    "v4 has_deletes : minor major update clean",
-    "v4 only_hive_4 has_deletes native : minor minor clean",
-    "v4 only_hive_4 has_deletes local : minor major insert clean read",
-    "v4 has_base native : read overwrite clean clean",
-    "v3 has_base : read update major clean",
-    "v4 : truncate insert update minor",
-    "v3 native : truncate overwrite insert insert/2",
-    "v4 : drop insert insert/2 clean",
-    "v3 : drop update major",
-    "v4 has_strangers : insert update overwrite",
-    "v3 is_partitioned native : insert update@a overwrite@b",
-    "v4 is_partitioned native : insert insert/2 minor",
-    "v3 is_partitioned : insert forget clean insert/2",
-    "v4 is_partitioned local : merge delete@a overwrite@b clean",
-    "v4 is_partitioned only_hive_4 local : update minor clean read",
-    "v4 native only_hive_4 : insert update minor changes past clean",
-    "v3 : insert major changes changes past",
-    "v3 native : update wipe minor insert",
-    "v4 : insert update major linger",
-    "v4 only_hive_4 has_deletes : insert hivemajor minor hivecleaner linger",
-    "v4 only_hive_4 has_deletes native : update hiveminor major hivecleaner read",
-    "v4 native : insert minor hivecleaner linger clean",
-    "v4 has_tag native : update major clean tagged changes",
-    "v3 has_deletes is_partitioned : insert@a update@b changes changes overwrite@a",
+_CASTS, _STRICT, MORE = (
+    tuple(line for line in block.splitlines() if not line.startswith("#"))
+    for block in Path(__file__).with_name("casts.txt").read_text().split("\n\n")[1:]
 )
-_STRICT: Final = (
-    "v3 is_strict : insert insert/2 update major",
-    "v4 native is_strict : update delete overwrite clean",
-    "v4 is_strict : minor major insert forget",
-    "v3 is_partitioned native is_strict : update@a insert merge@b",
-    "v4 has_deletes is_strict : truncate insert minor read",
-)
-MORE: Final = (
-    "v3 : insert wipe major",
-    "v3 is_partitioned : wipe major clean insert@a",
-    "v4 native : insert linger major linger",
-    "v4 native : update insert major major linger",
-    "v4 has_deletes : minor major linger update insert",
-    "v4 has_base native : overwrite update major linger clean",
-    "v4 is_partitioned native : insert update@a minor linger clean",
-    "v4 : merge insert linger major",
-    "v4 only_hive_4 has_deletes local : minor major insert linger clean",
-    "v4 only_hive_4 : insert hiveminor hivecleaner linger",
-    "v4 is_partitioned only_hive_4 : insert hivemajor hivecleaner clean minor",
-    "v4 native has_tag is_partitioned : update major clean tagged clean",
-    "v4 has_tag only_hive_4 has_deletes : minor overwrite hivemajor clean tagged",
-    "v3 has_tag : update major clean tagged changes",
-    "v4 : insert request queued cancel",
-    "v4 native is_partitioned : update request queued queued hivecleaner",
-    "v4 only_hive_4 has_deletes : request queued hivemajor cancel clean",
-    "v4 has_deletes : minor major cancel insert",
-    "v4 only_hive_4 has_deletes local : minor cancel request queued linger clean",
-)
-"""Casts of Hive and its queue, of readers that stay and of tags.
+"""`MORE` are casts of Hive and its queue, of readers that stay and of tags.
 
 `python -m tests.interleavings --more 1000` plays each of them so often.
 """

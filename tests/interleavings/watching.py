@@ -13,7 +13,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from tests.contract.fake_metastore import Lock, Txn
 from tests.interleavings import readers
 from tests.interleavings.ground import Ground, is_own

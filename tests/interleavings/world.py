@@ -30,8 +30,8 @@ from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableEr
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockRequest
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore, Lock, Txn
 from tests.interleavings.disk import Disk, Effect

@@ -6,19 +6,16 @@ zone with daylight saving: no value may depend on it. Tests keep apart by databa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _NEW_YORK: Final = "America/New_York"
 
@@ -72,19 +69,8 @@ def bare_reader_3_new_york() -> Iterator[BareReader]:
         yield reader
 
 
-class AgreedRows(Protocol):
-    """Reads a directory with every bare reader there is; arguments as of `BareReader.read`."""
-
-    def __call__(
-        self,
-        directory: Path | str,
-        write_ids: str,
-        schema: str,
-        *,
-        txns: str | None = None,
-        buckets: int = -1,
-    ) -> list[list[Any]]:
-        """Returns the rows, sorted by identity, on which all readers agree."""
+AgreedRows = Callable[..., list[list[Any]]]
+"""Returns the rows on which all readers agree, by identity; arguments of `BareReader.read`."""
 
 
 @pytest.fixture(scope="session")
@@ -97,25 +83,11 @@ def agreed_rows(
     """Both versions, by row and vectorised, in both time zones; for directories both can read."""
     readers = (bare_reader_4, bare_reader_3, bare_reader_4_new_york, bare_reader_3_new_york)
 
-    def read(
-        directory: Path | str,
-        write_ids: str,
-        schema: str,
-        *,
-        txns: str | None = None,
-        buckets: int = -1,
-    ) -> list[list[Any]]:
+    def read(directory: Path | str, write_ids: str, schema: str, **more: Any) -> list[list[Any]]:  # noqa: ANN401
         rows: list[list[Any]] | None = None
         for reader in readers:
             for vectorized in (False, True):
-                found = reader.read(
-                    directory,
-                    write_ids,
-                    schema,
-                    txns=txns,
-                    buckets=buckets,
-                    vectorized=vectorized,
-                )
+                found = reader.read(directory, write_ids, schema, vectorized=vectorized, **more)
                 name = f"{reader.version} in {reader.timezone}, vectorized={vectorized}"
                 assert rows is None or found == rows, f"{name} disagrees with those before it"
                 rows = found

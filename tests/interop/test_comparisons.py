@@ -7,113 +7,33 @@ equals -0.0. Partition values are what Hive makes of their texts.
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+import tomllib
+from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertMode,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    SourceSpec,
-)
-from tests.support.column_lists import columns_of
-from tests.support.merge_clauses import UPSERT_V
+from airflow_hiveacid.jobs.specs import statements
+from tests.judges.engine import HiveJudge
+from tests.support import column_lists, merge_clauses, spark_lab
 
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
-
-COLUMNS: Final = columns_of(
+COLUMNS: Final = column_lists.columns_of(
     "id int, c4 char(4), c6 char(6), vc varchar(6), st string, s struct<c:char(4)>, "
     "a array<char(4)>, d52 decimal(5,2), d73 decimal(7,3), bi bigint, fl float, db double"
 )
-ROWS: Final = """
-    select 1, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3' as varchar(6)), 'k3',
-      named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),
-      cast(1.5 as decimal(5,2)), cast(1.5 as decimal(7,3)), cast(1 as bigint),
-      cast(0.1 as float), cast(0.1 as double)
-    union all select 2, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3 ' as varchar(6)),
-      'k3 ', named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),
-      cast(1 as decimal(5,2)), cast(1 as decimal(7,3)), cast(1 as bigint),
-      cast('NaN' as float), cast('NaN' as double)
-    union all select 3, cast('' as char(4)), cast('' as char(6)), cast('' as varchar(6)), '',
-      named_struct('c', cast('' as char(4))), array(cast('' as char(4))),
-      cast(0 as decimal(5,2)), cast(0 as decimal(7,3)), cast(0 as bigint),
-      cast('-0.0' as float), cast('-0.0' as double)
-    union all select 4, cast('k2zz' as char(4)), cast('k3zzzz' as char(6)),
-      cast('  ' as varchar(6)), '  ', named_struct('c', cast(' k3' as char(4))),
-      array(cast('zz' as char(4))), cast(999.99 as decimal(5,2)), cast(9999.999 as decimal(7,3)),
-      cast(2 as bigint), cast('Infinity' as float), cast(0.0 as double)
-    union all select 5, cast(null as char(4)), cast(null as char(6)), cast(null as varchar(6)),
-      cast(null as string), named_struct('c', cast(null as char(4))),
-      array(cast(null as char(4))), cast(null as decimal(5,2)), cast(null as decimal(7,3)),
-      cast(null as bigint), cast(null as float), cast(null as double)
-"""
-ASKED: Final = (
-    *("c4 = 'k3'", "c4 = 'k3  '", "c4 = 'k3       '", "'k3 ' = c4", "c4 = ' k3'", "c4 <=> 'k3 '"),
-    *("c4 in ('k3', 'zz')", "c4 in ('k3  ')", "c4 in ('k3      ')", "c4 not in ('k3')"),
-    *("c4 <> 'k3'", "c4 < 'k3'", "c4 > 'k2'", "c4 <= 'k3'", "c4 >= 'k3  '", "c4 = ''"),
-    *("c4 between 'k2' and 'k3'", "case c4 when 'k3 ' then 'y' else 'n' end"),
-    # BETWEEN is no comparison to either of them: the blanks stay in the literals.
-    "c4 between 'k3  ' and 'k3  '",
-    *("case when c4 = 'k3  ' then 'y' else 'n' end", "if(c4 = 'k3', 1, 0)"),
-    *("c4 = c6", "c4 <=> c6", "c4 < c6", "c4 = st", "st = c4", "c4 < st", "c4 = vc"),
-    *("vc = 'k3'", "vc = 'k3 '", "vc = st", "vc in ('k3', 'k3 ')", "st = 'k3 '"),
-    *("c4 like 'k3'", "c4 like 'k3  '", "c4 like 'k_'", "c4 like 'k%'", "c4 like '% '"),
-    *("c4 rlike '3$'", "vc like 'k3'", "vc like 'k3 '", "instr(c4, ' ')"),
-    *("length(c4)", "length(vc)", "length(s.c)", "octet_length(c4)", "md5(c4)"),
-    *("concat(c4, 'x')", "concat('x', c4)", "concat_ws('-', c4, c6)", "concat(upper(c4), '|')"),
-    *("concat(substr(c4, 1, 3), '|')", "concat(cast(c4 as string), '|')", "upper(c4) = 'K3'"),
-    *("concat(coalesce(c4, 'z'), '|')", "coalesce(c4, 'z') = 'k3'", "concat(reverse(c4), '|')"),
-    *("s.c = c4", "s.c = st", "concat(s.c, '|')", "a[0] = 'k3'", "a[0] = 'k3  '"),
-    *("concat(a[0], '|')", "d52 = d73", "d52 < d73", "d52 = 1.5", "d52 = bi", "d52 = 1.50"),
-    *("db = cast('NaN' as double)", "db > 1", "db < 1", "db = 0.0", "fl = db", "fl = fl"),
-    *("db <=> db", "db between 0 and 1", "fl = cast(0.1 as float)"),
-)
+_FILE: Final = tomllib.loads(Path(__file__).with_name("comparisons.toml").read_text())
+ROWS: Final = _FILE["rows"]
+ASKED: Final = _FILE["asked"]
 # Hive alone answers these in a way of its own: beside a literal, it leaves the padding in the field
 # of a struct.
 OURS: Final = {
     "s.c = 'k3'": [True, True, False, False, None],
     "s.c in ('k3')": [True, True, False, False, None],
 }
-# By types of key in target and source: rows of each, as Hive's literals.
-MERGES: Final = {
-    ("char(4)", "string"): (["'k3'", "'ab'", "null"], ["'k3'", "'b'", "null"]),
-    ("char(4)", "char(6)"): (["'k3'", "'ab'"], ["'k3  '", "'ab'"]),
-    ("varchar(4)", "string"): (["'k3'", "'ab '"], ["'k3 '", "'ab '"]),
-    ("string", "char(4)"): (["'k3'", "'ab '"], ["'k3'", "'ab'"]),
-    ("decimal(5,2)", "decimal(7,3)"): (["1.50", "2"], ["1.5", "2.001"]),
-    ("decimal(20,0)", "bigint"): (["1", "9007199254740993"], ["1", "9007199254740992"]),
-    ("double", "double"): (["'NaN'", "'-0.0'", "1"], ["'NaN'", "'0.0'", "2"]),
-    ("float", "double"): (["0.5", "'NaN'", "0.1"], ["0.5", "'NaN'", "0.1"]),
-    ("int", "bigint"): (["1", "2"], ["2", "3"]),
-}
-PARTITIONS: Final = {
-    "int": ["1", "01", " 1", "+5", "-5", "1.7", "abc", "3000000000"],
-    "tinyint": ["300", "-128", "x"],
-    "boolean": ["TRUE", "1", "no", "x", "False", "0", "t"],
-    "date": [
-        "2020-01-02",
-        "2020-1-3",
-        "2020-01-04 10:00:00",
-        " 2020-01-05",
-        "2020-01-06x",
-        "1-2-3",
-        "bad",
-        "2020-13-01",
-        "0001-01-01",
-    ],
-    "decimal(5,2)": ["1.5", "1.505", "99999", "x", "1e1", "-0.00"],
-    "char(4)": ["ab", "abcdef", " ab"],
-    "varchar(3)": ["abcdef", "ab ", "x"],
-    "double": ["1e2", "NaN", "-0.0", "x"],
-    "timestamp": ["2020-01-02", "2020-01-03 10:00", "2020-01-04 25:00:00", " 2020-1-5 1:2:3", "x"],
-}
+MERGES: Final = {tuple(one["types"]): (one["target"], one["source"]) for one in _FILE["merges"]}
+PARTITIONS: Final[dict[str, list[str]]] = _FILE["partitions"]
 
 
 def asked(frame_rows: list[list[object]]) -> list[object]:
@@ -121,14 +41,14 @@ def asked(frame_rows: list[list[object]]) -> list[object]:
 
 
 @pytest.fixture
-def t(lab4: Lab, hive_judge: HiveJudge) -> Lab:
+def t(lab4: spark_lab.Lab, hive_judge: HiveJudge) -> spark_lab.Lab:
     lab4.table("t", COLUMNS)
     hive_judge.execute(f"insert into {lab4.db}.t {ROWS}")
     return lab4
 
 
 def test_expressions_of_a_frame_have_hives_values_with_the_listed_exceptions(
-    t: Lab, hive_judge: HiveJudge
+    t: spark_lab.Lab, hive_judge: HiveJudge
 ) -> None:
     columns = ", ".join(f"({e}) as q{i}" for i, e in enumerate(ASKED))
     hive = sorted(hive_judge.execute(f"select id, {columns} from {t.db}.t"))
@@ -143,7 +63,7 @@ def test_expressions_of_a_frame_have_hives_values_with_the_listed_exceptions(
         assert [row[1] for row in rows] == answers, expression
 
 
-def test_joins_return_the_same_pairs_as_in_hive(t: Lab, hive_judge: HiveJudge) -> None:
+def test_joins_return_the_same_pairs_as_in_hive(t: spark_lab.Lab, hive_judge: HiveJudge) -> None:
     for on in (
         *("a.c4 = b.st", "a.c4 = b.c6", "a.c4 = b.vc", "a.vc = b.st", "a.s.c = b.st"),
         # Whether a join of Hive's tells -0.0 from 0.0 depends on how it is run; ours never does.
@@ -162,7 +82,7 @@ def test_joins_return_the_same_pairs_as_in_hive(t: Lab, hive_judge: HiveJudge) -
     *("string-char*", "char(4)-string", "decimal(20,0)-bigint"),
 )
 def test_merge_keys_match_as_in_hive(
-    lab4: Lab, hive_judge: HiveJudge, key: str, given: str
+    lab4: spark_lab.Lab, hive_judge: HiveJudge, key: str, given: str
 ) -> None:
     before, source = MERGES[key, given]
     for name, rows, kind in (
@@ -179,15 +99,15 @@ def test_merge_keys_match_as_in_hive(
         " when not matched then insert values (s.k, s.v + 10)"
     )
     clauses = tuple(
-        MergeClause(when=c.when, action=c.action, set={"k": "s.k", "v": "s.v + 10"})
-        if c.action is MergeAction.INSERT
-        else MergeClause(when=c.when, action=c.action, set={"v": "s.v + 10"})
-        for c in UPSERT_V
+        statements.MergeClause(when=c.when, action=c.action, set={"k": "s.k", "v": "s.v + 10"})
+        if c.action is statements.MergeAction.INSERT
+        else statements.MergeClause(when=c.when, action=c.action, set={"v": "s.v + 10"})
+        for c in merge_clauses.UPSERT_V
     )
     lab4.run(
-        MergeSpec(
+        statements.MergeSpec(
             target=f"{lab4.db}.ours",
-            source=SourceSpec(table=f"{lab4.db}.source"),
+            source=statements.SourceSpec(table=f"{lab4.db}.source"),
             keys=("k",),
             clauses=clauses,
         )
@@ -197,7 +117,7 @@ def test_merge_keys_match_as_in_hive(
 
 @pytest.mark.parametrize("kind", PARTITIONS)
 def test_partition_values_are_parsed_from_directory_names_as_in_hive(
-    lab4: Lab, hive_judge: HiveJudge, kind: str
+    lab4: spark_lab.Lab, hive_judge: HiveJudge, kind: str
 ) -> None:
     texts = PARTITIONS[kind]
     firsts = {"boolean": "true", "date": "2019-01-01", "timestamp": "2019-01-01 00:00:00"}
@@ -240,7 +160,7 @@ PLACES: Final = {
 
 @pytest.mark.parametrize("kind", PLACES)
 def test_an_overwrite_replaces_the_partition_that_hive_created_for_the_same_value(
-    lab4: Lab, hive_judge: HiveJudge, kind: str
+    lab4: spark_lab.Lab, hive_judge: HiveJudge, kind: str
 ) -> None:
     values = PLACES[kind]
     lab4.table("t", {"id": "int"}, partition={"p": kind})
@@ -249,8 +169,10 @@ def test_an_overwrite_replaces_the_partition_that_hive_created_for_the_same_valu
     theirs = lab4.client.list_partitions(lab4.info("t"))
     ours = kind.replace("timestamp", "timestamp_ntz") if "char" not in kind else "string"
     query = " union all ".join(f"select 2 as id, cast({v} as {ours}) as p" for v in values)
-    source = SourceSpec(values=((1,),), columns=("x",), query=f"{query}")
-    overwrite = InsertSpec(target=f"{lab4.db}.t", source=source, mode=InsertMode.OVERWRITE)
+    source = statements.SourceSpec(values=((1,),), columns=("x",), query=f"{query}")
+    overwrite = statements.InsertSpec(
+        target=f"{lab4.db}.t", source=source, mode=statements.InsertMode.OVERWRITE
+    )
     lab4.run(overwrite)
     assert lab4.client.list_partitions(lab4.info("t")) == theirs
     assert {row[0] for row in hive_judge.rows(f"{lab4.db}.t")} == {2}

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tests.judges.engine import HiveJudge
+from tests.proofs.differential import examples, stores, twins
 from tests.proofs.differential.cases import Case, Outcome
 from tests.proofs.differential.course import Course, made
 from tests.proofs.differential.engines import Engines
-from tests.proofs.differential.examples import missed
 from tests.proofs.differential.expressions import Node
-from tests.proofs.differential.stores import stored
-from tests.proofs.differential.twins import Twins
-
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 SEED: Final = 20
 EXPRESSION_COUNT: Final = 100
@@ -43,7 +39,7 @@ def test_the_examples_of_the_known_differences_have_the_documented_answers(
 ) -> None:
     engines = Engines(lab=lab4, judge=hive_judge)
     engines.prepare()
-    assert list(missed(engines)) == []
+    assert list(examples.missed(engines)) == []
     hive_judge.execute("use default")
 
 
@@ -63,7 +59,7 @@ def test_generated_statements_leave_the_same_rows_as_in_hive(
     theirs = f"hive_{uuid.uuid4().hex[:12]}"
     lab4.client.create_database(theirs)
     engines = Engines(lab=lab4, judge=hive_judge)
-    done = list(Twins(engines, theirs, SEED).done(STATEMENT_COUNT, print))
+    done = list(twins.Twins(engines, theirs, SEED).done(STATEMENT_COUNT, print))
     assert [one for one in done if one.outcome is Outcome.DIFFERENT] == []
     assert sum(one.outcome is Outcome.EQUAL for one in done) > STATEMENT_COUNT / 2
     hive_judge.execute("use default")
@@ -74,7 +70,7 @@ def test_values_are_stored_in_columns_of_a_different_type_as_in_hive(
 ) -> None:
     engines = Engines(lab=lab4, judge=hive_judge)
     engines.prepare()
-    done = list(stored(engines, ["bigint"]))
+    done = list(stores.stored(engines, ["bigint"]))
     assert [one for one in done if one.outcome is Outcome.DIFFERENT] == []
     assert sum(one.outcome is Outcome.EQUAL for one in done) > 5
     hive_judge.execute("use default")

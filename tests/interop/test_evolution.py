@@ -7,8 +7,9 @@ through all of them. What Hive 3.1.3 itself writes into such tables is in the go
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,15 +21,11 @@ from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
 from tests.judges.golden_evolution import columns, evolved, selected
+from tests.support.spark_lab import Lab
 from tests.unit.storage.test_golden import alike
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 
 def inserted(ids: Sequence[int], p: int, *, is_new: bool) -> str:

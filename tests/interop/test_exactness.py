@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from tests.support.column_lists import columns_of
-from tests.support.merge_clauses import matched_update
+from tests.judges.engine import HiveJudge
+from tests.support import column_lists, merge_clauses, spark_lab
 
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
-
-COLUMNS = columns_of(
+COLUMNS = column_lists.columns_of(
     "id int, n int, ts timestamp, d date, dec decimal(38,18), c char(5), vc varchar(10), "
     "f float, g double, b binary, a array<timestamp>, m map<string,decimal(10,2)>, "
     "s struct<x:int,y:char(3)>"
@@ -37,7 +31,7 @@ SECOND = """
 
 @pytest.mark.promise("W4")
 def test_columns_that_a_statement_does_not_assign_keep_hives_exact_values(
-    lab4: Lab, hive_judge: HiveJudge, hive_judge_new_york: HiveJudge
+    lab4: spark_lab.Lab, hive_judge: HiveJudge, hive_judge_new_york: HiveJudge
 ) -> None:
     lab4.table("t", COLUMNS)
     name = f"{lab4.db}.t"
@@ -45,7 +39,7 @@ def test_columns_that_a_statement_does_not_assign_keep_hives_exact_values(
     before = {row[0]: row for row in hive_judge.rows(name)}
     assert before[1][2] == "2020-01-01 00:00:00.123456789"
     lab4.update("t", {"n": "n + 1"})
-    keep = matched_update({"n": "s.n"})
+    keep = merge_clauses.matched_update({"n": "s.n"})
     lab4.merge("t", [(2, 7)], ["id", "n"], ["id"], [keep])
     after = {row[0]: row for row in hive_judge.rows(name)}
     assert after == {

@@ -6,6 +6,8 @@ into one bucket, where Spark does not write. What is in the files must not tell 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -23,7 +25,8 @@ from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.support.spark_lab import native_files
+from tests.interop.conftest import AgreedRows
+from tests.support.spark_lab import Lab, native_files
 from tests.support.writer_cases import (
     DATES,
     FAR_MICROSECONDS,
@@ -40,13 +43,7 @@ from tests.support.writer_cases import (
 from tests.unit.storage.compacting import compact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pyspark.sql import Row
-
-    from tests.interop.conftest import AgreedRows
-    from tests.support.spark_lab import Lab
 
 FS: Final = LocalFileSystem()
 JAVA, CPP = 0, 1

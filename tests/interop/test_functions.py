@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
-from airflow_hiveacid.sql.expressions.functions import COMPARED
-from airflow_hiveacid.sql.expressions.queries import source_of
+from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.sql.expressions import expressions, functions, queries
 from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
+from tests.support.spark_lab import Lab
 from tests.support.sql_files import sql_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.spark_lab import Lab
-
-_NAMES: Final = NameScope(qualifiers={"w": "t"}, sides=frozenset("t"))
+_NAMES: Final = expressions.NameScope(qualifiers={"w": "t"}, sides=frozenset("t"))
 _AT_ONCE: Final = 20
 _FOLDER: Final = Path(__file__).with_name("functions")
 # Rows with NULL, empty texts, negative numbers, blanks and more, and calls over them: every
@@ -56,7 +51,7 @@ def test_each_allowed_function_is_compared_with_hive() -> None:
         for token in statements_of(text)[0].tokens
         if token.name
     }
-    assert COMPARED - called == set()
+    assert functions.COMPARED - called == set()
 
 
 def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
@@ -66,7 +61,7 @@ def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: Hi
     different: list[object] = []
 
     def compare(some: list[str]) -> None:
-        written = [expression(statements_of(text)[0], _NAMES) for text in some]
+        written = [expressions.expression(statements_of(text)[0], _NAMES) for text in some]
         try:
             asked = f"select id, {', '.join(some)} from {lab4.db}.w"
             hive = sorted(tasks.execute(asked), key=lambda row: row[0])
@@ -94,7 +89,7 @@ def test_queries_return_the_same_rows_as_in_hives_tasks(lab4: Lab, tasks: HiveJu
     tasks.execute(f"insert into {lab4.db}.w {_ROWS}")
     different: list[object] = []
     for text in _QUERIES:
-        source = source_of(statements_of(text)[0], Views(lab4.db))
+        source = queries.source_of(statements_of(text)[0], Views(lab4.db))
         lab4.frame("w").createOrReplaceTempView("__hiveacid_1")
         try:
             found = lab4.spark.sql(source.query or "").collect()

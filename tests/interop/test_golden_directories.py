@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.judges.bare import identity_key
+from tests.judges.bare import BareReader, identity_key
 from tests.judges.golden import GoldenCase, GoldenSnapshot, cases
 from tests.judges.golden_histories import HISTORIES
 from tests.judges.line_process import JudgeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.judges.bare import BareReader
 
 _CASES = cases()
 _SNAPSHOTS = [(case, snapshot) for case in _CASES for snapshot in case.snapshots]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -13,15 +15,10 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
 from tests.support.column_lists import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.judges.engine import HiveJudge
-    from tests.judges.engine3 import Hive3Engine
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 FORMATS: Final = {
     "orc": FileFormat.ORC,

@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
+from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.judges.trino import TrinoJudge
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 CHOICES = [CompactionChoice.MINOR, CompactionChoice.MAJOR]
 _PATIENCE_S = 120.0

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.proofs.matrix.course import Ground, lead
-from tests.proofs.matrix.explanations import is_explained
-from tests.proofs.matrix.kinds import ALTERNATING, HIVE_4, KINDS, OURS
-from tests.proofs.matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
-from tests.proofs.matrix.writers import HiveWriter, OurWriter
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
+from tests.proofs.matrix import course, explanations, kinds, readers, writers
+from tests.support.spark_lab import Lab
 
 SAMPLE = [
     "full ACID, partitions, 2 buckets by the first hash",
@@ -30,23 +22,23 @@ SAMPLE = [
 def test_all_readers_read_the_same_rows_of_a_table_that_hive_and_we_write_in_turn(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, name: str
 ) -> None:
-    (kind,) = [kind for kind in KINDS if kind.name == name]
-    ground = Ground(
+    (kind,) = [kind for kind in kinds.KINDS if kind.name == name]
+    ground = course.Ground(
         lab=lab4,
         hive=hive_judge,
         writers={
-            OURS: lambda table: OurWriter(table=table),
-            HIVE_4: lambda table: HiveWriter(table=table, engine=hive_judge),
+            kinds.OURS: lambda table: writers.OurWriter(table=table),
+            kinds.HIVE_4: lambda table: writers.HiveWriter(table=table, engine=hive_judge),
         },
         readers=[
-            NativeReader(),
-            ArrowReader(),
-            HiveReader(hive_judge),
-            BareHiveReader(bare_reader_3),
+            readers.NativeReader(),
+            readers.ArrowReader(),
+            readers.HiveReader(hive_judge),
+            readers.BareHiveReader(bare_reader_3),
         ],
     )
     said: list[str] = []
-    life = lead(ground, kind, ALTERNATING, said.append)
+    life = course.lead(ground, kind, kinds.ALTERNATING, said.append)
     assert said == []
-    assert is_explained(life)
-    assert life.answers[HIVE_4].right == len(life.taken)
+    assert explanations.is_explained(life)
+    assert life.answers[kinds.HIVE_4].right == len(life.taken)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.judges.engine import HiveJudge
+from tests.support.spark_lab import Lab
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "plain": ({}, ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -13,12 +13,10 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.acid.read.scan import scan
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
+from tests.support.spark_lab import Lab
 from tests.unit.storage.orc_tables import Event, ids, insert, write_acid
-
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.judges.engine3 import Hive3Engine
-    from tests.support.spark_lab import Lab
 
 COLUMNS: Final = {"id": "int", "name": "string"}
 AS_COLUMNS: Final = [Column(name=name, type=type_) for name, type_ in COLUMNS.items()]

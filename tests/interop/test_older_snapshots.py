@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.support.spark_lab import Lab
+from airflow_hiveacid.metastore.port import TxnType
+from tests.judges.bare import BareReader
+from tests.support.spark_lab import Lab
 
 SCHEMA = "struct<id:bigint,v:bigint>"
 

@@ -4,7 +4,9 @@ we count them alike, and each changes and compacts what the other made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,18 +16,12 @@ from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.judges.bare import identity_key
+from tests.judges.bare import BareReader, identity_key
+from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.support.merge_clauses import INSERT_ALL, matched_update
+from tests.support.spark_lab import Lab
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "int", "name": "string"}
 SCHEMA = "struct<id:int,name:string>"

@@ -7,12 +7,14 @@ The files are Arrow's, with the footers of other writers.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.judges.bare import BareReader
 from tests.unit.storage.orc_tables import with_tail, with_zones
 from tests.unit.storage.plain.test_other_writers import (
     HYBRID_DAYS,
@@ -26,11 +28,6 @@ from tests.unit.storage.plain.test_other_writers import (
     written,
 )
 from tests.unit.storage.values.test_time_zones import JAVAS_OWN, LATER_LAWS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.judges.bare import BareReader
 
 ALL: Final = "db.t:1:9223372036854775807::"
 # Their times depend on the release of the JDK: the database made four of these zones links to other

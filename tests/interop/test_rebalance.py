@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.judges.engine import HiveJudge
+from tests.support.spark_lab import Lab
 
 
 @pytest.mark.promise("C15")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.stores.staging import MARKERS
+from tests.interop.conftest import AgreedRows
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.interop.conftest import AgreedRows
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string", "at": "timestamp", "price": "decimal(9,2)"}
 SCHEMA = f"struct<{','.join(f'{name}:{type_}' for name, type_ in COLUMNS.items())}>"

@@ -8,24 +8,21 @@ import uuid
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
+from tests.judges.engine import HiveJudge
 from tests.support.column_lists import columns_of
+from tests.support.spark_lab import Lab
 from tests.support.sql_files import sql_lines
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 _FOLDER: Final = Path(__file__).with_name("sql")
 TABLES: Final = ("orders", "people", "notes")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
+from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
+from tests.support.spark_lab import Lab
 from tests.support.sql_files import sql_paragraphs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 _QUERIES: Final = Path(__file__).with_name("hive_queries")
 ACID: Final = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.contract.bench import wait_until
-from tests.judges.streaming import StreamingWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.judges import bare, engine, streaming
+from tests.support.spark_lab import Lab
 
 
 @pytest.mark.judge
 def test_rows_of_an_aborted_streaming_transaction_are_never_read(
-    lab4: Lab, hive_judge: HiveJudge
+    lab4: Lab, hive_judge: engine.HiveJudge
 ) -> None:
     lab4.table("t", {"id": "bigint", "name": "string"})
     lab4.insert("t", [(1, "before")], ["id", "name"])
@@ -57,7 +51,7 @@ def wait_for_growth(file: Path) -> None:
 
 @pytest.mark.promise("F9")
 def test_a_file_that_a_streaming_writer_has_open_is_read_up_to_its_recorded_length(
-    lab: Lab, server: LocalMetastore, bare_reader_4: BareReader
+    lab: Lab, server: LocalMetastore, bare_reader_4: bare.BareReader
 ) -> None:
     ref = lab.table("t", {"id": "bigint", "name": "string"}).ref
     lab.insert("t", [(1, "before")], ["id", "name"])
@@ -79,7 +73,7 @@ def test_a_file_that_a_streaming_writer_has_open_is_read_up_to_its_recorded_leng
 
     for commits in (0, 2):  # so one writer dies before its first commit
         others = set(lab.client.valid_txns().open)
-        with StreamingWriter(server.config.version, server.uri) as writer:
+        with streaming.StreamingWriter(server.config.version, server.uri) as writer:
             first = writer.open(str(ref), txns=4)
             assert_rows()
             for write_id in range(first, first + commits):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,12 +10,10 @@ from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.storage.stores.listing import list_table
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    SourceSpec,
-    TransactionSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.listing import list_table
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
+from tests.support.spark_lab import Lab
 from tests.support.transaction_lives import COLUMNS, NAMES, Life, identities, run
-
-if TYPE_CHECKING:
-    from tests.judges.bare import BareReader
-    from tests.judges.engine import HiveJudge
-    from tests.support.spark_lab import Lab
 
 SEEDS: Final = (pytest.param(1, marks=pytest.mark.long), 2)
 
@@ -109,7 +100,7 @@ def test_hive_reads_our_minor_compaction_of_a_transaction_with_several_statement
 ) -> None:
     """Of one write ID Hive 4 looks for deletes in later statements, which a compaction has none."""
     table = made(lab4, parameters={ONLY_HIVE_4_READS: "true"})
-    lab4.compact(table, CompactionChoice.MINOR)
+    lab4.compact(table, maintenance.CompactionChoice.MINOR)
     assert lab4.rows(table) == [(1, 11, 1), (3, 3, 3)]
     assert sorted(hive_judge.rows(f"{lab4.db}.{table}")) == [[1, 11, 1], [3, 3, 3]]
     check_identities(lab4, table, hive_judge)
@@ -120,15 +111,15 @@ def made(lab: Lab, **options: Any) -> str:  # noqa: ANN401
     name = f"t_{uuid.uuid4().hex[:8]}"
     lab.table(name, COLUMNS, **options)
     full = f"{lab.db}.{name}"
-    source = SourceSpec(values=((1, 1, 1), (2, 2, 2)), columns=NAMES)
-    more = SourceSpec(values=((3, 3, 3),), columns=NAMES)
+    source = statements.SourceSpec(values=((1, 1, 1), (2, 2, 2)), columns=NAMES)
+    more = statements.SourceSpec(values=((3, 3, 3),), columns=NAMES)
     lab.run(
-        TransactionSpec(
+        statements.TransactionSpec(
             statements=(
-                InsertSpec(target=full, source=source),
-                UpdateSpec(target=full, set={"v": "v + 10"}),
-                DeleteSpec(target=full, where="id = 2"),
-                InsertSpec(target=full, source=more),
+                statements.InsertSpec(target=full, source=source),
+                statements.UpdateSpec(target=full, set={"v": "v + 10"}),
+                statements.DeleteSpec(target=full, where="id = 2"),
+                statements.InsertSpec(target=full, source=more),
             )
         )
     )

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format import errors, ids, table
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of
-from airflow_hiveacid.format.table import Column, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.reading.snapshots import read_snapshot
@@ -28,21 +29,15 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
 from tests.judges.trino import TrinoJudge, why_not
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.judges.engine import HiveJudge
-    from tests.judges.engine3 import Hive3Engine
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS: Final = {"id": "int", "v": "int", "name": "string"}
 NAMES: Final = [*COLUMNS, "p"]
-FULL_ACID: Final = TransactionalKind.FULL_ACID
+FULL_ACID: Final = table.TransactionalKind.FULL_ACID
 
 
 def in_order(rows: Sequence[Sequence[object]]) -> list[list[Any]]:
@@ -101,7 +96,7 @@ class Course:
         for version, rows in self.copies.items():
             try:
                 found = self.as_of(version=version)
-            except VersionGoneError as error:
+            except errors.VersionGoneError as error:
                 assert error.oldest == history.oldest  # noqa: PT017 - of each, not of one
                 continue
             assert found == rows, version
@@ -171,7 +166,7 @@ def test_readable_versions_of_a_table_that_every_engine_writes_equal_their_copie
         course.do(lambda: lab.clean("t"))
         course.do(course.sql("insert into {t} partition (p=0) values (71, 71, 'end')"))
         assert set(course.check()) <= {*kept, max(course.copies)}
-        with pytest.raises(VersionGoneError, match="is missing"):
+        with pytest.raises(errors.VersionGoneError, match="is missing"):
             course.as_of(tag="kept")  # Hive's cleaner knows no tags
     assert len(course.copies) > 20
 
@@ -246,14 +241,14 @@ class Course3:
         newest, answered = self.now(), []
         told = self.hive.describe(self.name)
         txns, place = ValidTxnList.parse(told["valid_txn_list"]), told["location"]
-        columns = [Column(name=n, type=t) for n, t in COLUMNS.items()]
+        columns = [table.Column(name=n, type=t) for n, t in COLUMNS.items()]
         for version, rows in self.copies.items():
-            then = as_of_number(newest, WriteId(version))
+            then = as_of_number(newest, ids.WriteId(version))
             try:
                 state = state_as_of(
                     list_table(place), now=newest, then=then, txns=txns, kind=FULL_ACID, kept=None
                 )
-            except VersionGoneError:
+            except errors.VersionGoneError:
                 continue
             batches = scan(place, columns, then, txns, state=state)
             found = [[row[n] for n in COLUMNS] for each in batches for row in each.to_pylist()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -21,14 +23,9 @@ from airflow_hiveacid.storage.acid.write.writer import (
 )
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX
 from airflow_hiveacid.storage.orc.tail import read_tail
+from tests.interop.conftest import AgreedRows
+from tests.judges.bare import BareReader
 from tests.support.writer_cases import CASES, NESTED, WriterCase, nanoseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from tests.interop.conftest import AgreedRows
-    from tests.judges.bare import BareReader
 
 FS: Final = LocalFileSystem()
 BUCKET: Final = encode(BucketId(0))

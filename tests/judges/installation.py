@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -27,8 +28,6 @@ from airflow_hiveacid.local.metastore.distribution import cache_dir
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     Progress = Callable[[str], None]
 
 _HERE: Final = Path(__file__).resolve().parent

@@ -6,29 +6,13 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs.statements import (
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
-from tests.support.merge_clauses import (
-    INSERT_ALL,
-    UPDATE_ALL,
-    UPDATE_V,
-    UPSERT_V,
-    matched_delete,
-    matched_update,
-)
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from airflow_hiveacid.jobs.specs import statements
+from tests.support import merge_clauses
+from tests.support.spark_lab import Lab
 
 OURS = ("__position", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
 ALL = ("id", "h", *OURS, "t")
@@ -70,10 +54,10 @@ def test_columns_named_like_our_helper_columns_are_merged_like_any_others(ours: 
         columns,
         ["id", "t"],
         [
-            matched_update(
+            merge_clauses.matched_update(
                 {"h": "to_json(struct(s.*))", "__source_row": "concat(t.__position, s._clause)"}
             ),
-            INSERT_ALL,
+            merge_clauses.INSERT_ALL,
         ],
         condition="s.__position <> t.__source_row",
     )
@@ -91,32 +75,34 @@ def test_a_merge_chooses_one_clause_per_row_and_uses_one_current_time(lab4: Lab)
     lab4.insert("t", [(i, "old", None, None) for i in range(120)], ["id", "v", "at", "day"])
     now = {"at": "localtimestamp()", "day": "current_date()"}
     lab4.run(
-        MergeSpec(
+        statements.MergeSpec(
             target=f"{lab4.db}.t",
-            source=SourceSpec(
+            source=statements.SourceSpec(
                 values=tuple((i,) for i in range(40, 240)),
                 columns=("id",),
                 query="select cast(id as bigint) as id, localtimestamp() as seen from source",
             ),
             keys=("id",),
             clauses=(
-                matched_update({"v": "'first'", **now}, "rand() < 0.4"),
-                matched_delete("rand() < 0.4"),
-                matched_update({"v": "'third'", "at": "s.seen", "day": "to_date(s.seen)"}),
-                MergeClause(
-                    when=MergeWhen.NOT_MATCHED,
-                    action=MergeAction.INSERT,
+                merge_clauses.matched_update({"v": "'first'", **now}, "rand() < 0.4"),
+                merge_clauses.matched_delete("rand() < 0.4"),
+                merge_clauses.matched_update(
+                    {"v": "'third'", "at": "s.seen", "day": "to_date(s.seen)"}
+                ),
+                statements.MergeClause(
+                    when=statements.MergeWhen.NOT_MATCHED,
+                    action=statements.MergeAction.INSERT,
                     condition="rand() < 0.5",
                     set={"id": "s.id", "v": "'new a'", **now},
                 ),
-                MergeClause(
-                    when=MergeWhen.NOT_MATCHED,
-                    action=MergeAction.INSERT,
+                statements.MergeClause(
+                    when=statements.MergeWhen.NOT_MATCHED,
+                    action=statements.MergeAction.INSERT,
                     set={"id": "s.id", "v": "'new b'", **now},
                 ),
-                MergeClause(
-                    when=MergeWhen.NOT_MATCHED_BY_SOURCE,
-                    action=MergeAction.UPDATE,
+                statements.MergeClause(
+                    when=statements.MergeWhen.NOT_MATCHED_BY_SOURCE,
+                    action=statements.MergeAction.UPDATE,
                     condition="rand() < 0.5",
                     set={"v": "'gone'", **now},
                 ),
@@ -163,14 +149,14 @@ def test_a_merge_source_of_a_different_type_matches_the_partition_with_an_equal_
     lab4.table("t", {"id": "bigint", "v": "string"}, partition={"month": "string", "c": "char(4)"})
     lab4.insert("t", [(1, "a", "01", "ab"), (2, "b", "2", "cd")], ["id", "v", "month", "c"])
     lab4.run(
-        MergeSpec(
+        statements.MergeSpec(
             target=f"{lab4.db}.t",
-            source=SourceSpec(
+            source=statements.SourceSpec(
                 values=(("x",),),
                 query="select 1L as id, 'new' as v, 1 as month, 'ab  ' as c from source",
             ),
             keys=("id", "month", "c"),
-            clauses=UPSERT_V,
+            clauses=merge_clauses.UPSERT_V,
         )
     )
     assert [(r[0], r[1], r[2]) for r in lab4.rows("t")] == [(1, "new", "01"), (2, "b", "2")]
@@ -181,7 +167,9 @@ def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(la
     lab4.table("t", {"id": "bigint", "v": "string", "w": "string"})
     lab4.insert("t", [(i, "v", "w") for i in range(4)], ["id", "v", "w"])
     with pytest.raises(errors.MergeCardinalityError, match="1 target row"):
-        lab4.merge("t", [(i // 2, str(i)) for i in (2, 3)], ["id", "v"], ["id"], [UPDATE_V])
+        lab4.merge(
+            "t", [(i // 2, str(i)) for i in (2, 3)], ["id", "v"], ["id"], [merge_clauses.UPDATE_V]
+        )
     assert {r[1] for r in lab4.rows("t")} == {"v"}
 
 
@@ -206,7 +194,11 @@ def test_columns_can_have_any_name_that_hive_allows(lab4: Lab, kind: str) -> Non
     assert lab4.rows("t") == [(1, 4, 3, 4, "x", "q")]
     assert [tuple(r) for r in lab4.frame("t").select("`a``b`", "p").collect()] == [(4, "q")]
     lab4.merge(
-        "t", [(9, 4, 4, "q")], ["__partition_0", "a`b", "f g", "p"], ["a`b", "p"], [UPDATE_ALL]
+        "t",
+        [(9, 4, 4, "q")],
+        ["__partition_0", "a`b", "f g", "p"],
+        ["a`b", "p"],
+        [merge_clauses.UPDATE_ALL],
     )
     assert lab4.rows("t") == [(9, 4, 3, 4, "x", "q")]
 

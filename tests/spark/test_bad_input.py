@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,14 +22,9 @@ from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 from tests.support.merge_clauses import UPDATE_ALL, unmatched_insert
+from tests.support.spark_lab import Lab
 from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import B1, insert, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
 
 
 @pytest.fixture

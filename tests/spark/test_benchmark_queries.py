@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from tests.proofs.tpcds.__main__ import generate
 from tests.proofs.tpcds.course import Course
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 QUERIES = (36, 53, 98)
 TABLES = ("date_dim", "item", "store", "store_sales")

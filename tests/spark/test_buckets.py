@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
+from airflow_hiveacid.storage.hashing import MURMUR, OLD, bucket_ids
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 TYPES = {"name": "string", "id": "bigint", "v": "int"}
 BY = ("id", "name")

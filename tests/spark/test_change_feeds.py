@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    ConfigurationError,
-    FeedError,
-    FeedOvertakenError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
-from airflow_hiveacid.jobs.specs.statements import (
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPDATE_ALL
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 
 class Killed(BaseException):
@@ -118,13 +105,16 @@ def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
     assert feed(lab4, tmp_path, when_gone=WhenGone.WHOLE).status is JobStatus.NOTHING_TO_DO
     location = whole.details["ranges"][0]["location"]  # type: ignore[index, call-overload]
     lab4.run(
-        MergeSpec(
+        statements.MergeSpec(
             target=f"{lab4.db}.copy",
-            source=SourceSpec(format="parquet", location=location),
+            source=statements.SourceSpec(format="parquet", location=location),
             keys=("id",),
             clauses=(
                 UPDATE_ALL,
-                MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
+                statements.MergeClause(
+                    when=statements.MergeWhen.NOT_MATCHED_BY_SOURCE,
+                    action=statements.MergeAction.DELETE,
+                ),
             ),
         )
     )
@@ -163,7 +153,7 @@ def test_a_retry_of_a_change_feed_writes_its_range_only_if_it_was_not_yet_publis
         same = lab4.run(spec, job_key="dag/one/task/-1", generation=generation)
         assert same.status is JobStatus.ALREADY_DONE
         assert rows_of(lab4, same) == rows_of(lab4, again)
-    with pytest.raises(ConfigurationError, match="a different keys, until"):
+    with pytest.raises(errors.ConfigurationError, match="a different keys, until"):
         feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
 
 
@@ -178,7 +168,7 @@ def test_a_change_feed_overtaken_by_another_writer_continues_after_it_on_retry(
         if step == "staged":
             lab4.run(spec, job_key="dag/first/task/-1")
 
-    with pytest.raises(FeedOvertakenError, match=r"another process wrote .*changes_0000000"):
+    with pytest.raises(errors.FeedOvertakenError, match=r"another process wrote .*changes_0000000"):
         lab4.run(spec, job_key="dag/second/task/-1", on_step=be_overtaken)
     lab4.insert("t", [(2, 2)], ["id", "v"])
     again = lab4.run(spec, job_key="dag/second/task/-1")
@@ -208,7 +198,7 @@ def test_a_change_feed_ends_at_its_until_version_and_raises_after_a_hive_3_trunc
     for path in (root / "_hiveacid", *(root / "p=0").iterdir()):
         shutil.rmtree(path)
     lab4.insert("t", [(5, 5, 1)], ["id", "v", "p"])
-    with pytest.raises(ChangesGoneError, match="was at"):
+    with pytest.raises(errors.ChangesGoneError, match="was at"):
         feed(lab4, tmp_path, **asked)
     whole = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE, **asked)
     assert rows_of(lab4, whole) == [("insert", 4, 5, 5)]
@@ -223,16 +213,16 @@ def test_changes_that_are_gone_raise_an_error_or_give_the_whole_table_if_configu
     lab4.delete("t", "id = 1")
     lab4.insert("t", [(3, 3, 1)], ["id", "v", "p"])
     lab4.compact("t", CompactionChoice.MAJOR)
-    with pytest.raises(ChangesGoneError):
+    with pytest.raises(errors.ChangesGoneError):
         feed(lab4, tmp_path)
     whole = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)
     assert rows_of(lab4, whole) == [("insert", 1, 2, 2), ("insert", 3, 3, 3)]
     assert whole.details["ranges"][0]["is_whole"] is True  # type: ignore[index, call-overload]
     lab4.script("ALTER TABLE t DROP PARTITION (p = 1)")
     lab4.insert("t", [(4, 4, 2)], ["id", "v", "p"])
-    with pytest.raises(FeedError, match="p=1"):
+    with pytest.raises(errors.FeedError, match="p=1"):
         feed(lab4, tmp_path)
     lab4.script("DROP TABLE t")
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
-    with pytest.raises(FeedError, match="created again"):
+    with pytest.raises(errors.FeedError, match="created again"):
         feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +11,7 @@ from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, Sourc
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 UPSERT = (
     matched_delete("s.op = 'D'"),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from airflow_hiveacid.cli.program import main
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import SPARK_HOME
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.support.spark_lab import Lab
 
 
 def test_the_check_command_inserts_one_row_and_drops_its_table(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobStatus
@@ -17,11 +16,8 @@ from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.watch.health import compaction_need
+from tests.support.spark_lab import Lab
 from tests.unit.storage.orc_tables import B1, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint"}
 

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +19,8 @@ from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_cluster import standalone_cluster
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import SPARK_HOME, submit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
 

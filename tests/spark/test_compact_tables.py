@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.support.spark_lab import Lab, make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 WRITERS = 8
 
@@ -71,14 +62,14 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_others_raise_a_conf
 
         try:
             return lab_pg.update("t", {"v": str(writer + 1)}, on_step=meet)
-        except (WriteConflictError, TransactionAbortedError) as error:
+        except (errors.WriteConflictError, errors.TransactionAbortedError) as error:
             return error
 
     with ThreadPoolExecutor(WRITERS) as pool:
         outcomes = list(pool.map(update, range(WRITERS)))
     (winner,) = [i for i, o in enumerate(outcomes) if isinstance(o, JobResult)]
     losers = [o for o in outcomes if isinstance(o, Exception)]
-    assert all(isinstance(o, WriteConflictError) for o in losers)
+    assert all(isinstance(o, errors.WriteConflictError) for o in losers)
     assert all("lost a conflict with another writer" in str(o) for o in losers)
     assert lab_pg.rows("t") == [(i, winner + 1) for i in range(10)]
 
@@ -113,7 +104,7 @@ def test_the_second_of_two_concurrent_compactions_of_a_table_is_refused(lab_pg: 
 
     def compete(step: str) -> None:
         if step == "staged":
-            with pytest.raises(CompactionNotDoneError, match="another compactor") as caught:
+            with pytest.raises(errors.CompactionNotDoneError, match="another compactor") as caught:
                 lab_pg.compact("t", CompactionChoice.MAJOR)
             second.append(caught.value.kind)
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquiredError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import WayBack
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module
-from airflow_hiveacid.spark.writing.files.row_hash import row_digest
+from airflow_hiveacid.spark.writing.files.spreading import row_digest
+from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "int", "name": "string"}
 FULL, ONLY, FLAT = ConversionTarget

@@ -11,31 +11,26 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
-from airflow_hiveacid.spark.reading.files import search_argument
-from airflow_hiveacid.spark.writing.files import counted_write, flat_files
-from airflow_hiveacid.spark.writing.files.counted_write import write_orc
+from airflow_hiveacid.spark.reading.files import file_relation
+from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.writing.files.flat_files import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
-from tests.support.spark_lab import with_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, with_settings
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PLANNED = "spark.sql.optimizer.plannedWrite.enabled"
@@ -99,7 +94,7 @@ def test_a_release_of_spark_that_reports_no_count_writes_the_same_rows(
     def unknown(*_: object) -> NoReturn:
         raise UnknownJavaCallError("DataSource")
 
-    for module in (counted_write, search_argument):
+    for module in (flat_files, file_relation):
         monkeypatch.setattr(module, "call_of_any_release", unknown)
     rows, place = shuffled(lab4.spark), tmp_path_factory.mktemp("written") / "rows"
     assert write_orc(rows, f"file:{place}", {"compression": "zlib"}, ["g"]) is None

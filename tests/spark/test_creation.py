@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    DefinitionError,
-    MetastoreUnavailableError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
-
-LOST = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
+LOST = errors.MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
 KEY = "dag/run/task/-1"
 SOURCE = """
     CREATE TABLE s (id int, name varchar(9), price decimal(6,2), at timestamp, tags array<string>)
@@ -95,7 +86,7 @@ def test_create_table_as_select_accepts_an_empty_query_and_a_whole_table(lab4: L
 def test_an_existing_table_raises_an_error_unless_if_not_exists_is_given(lab4: Lab) -> None:
     text = "CREATE TABLE t AS SELECT 1 AS a"
     lab4.script(text)
-    with pytest.raises(DefinitionError, match="already exists"):
+    with pytest.raises(errors.DefinitionError, match="already exists"):
         lab4.script(text)
     (result,) = lab4.script(text.replace("TABLE", "TABLE IF NOT EXISTS"))
     assert result.status is JobStatus.NOTHING_TO_DO
@@ -105,11 +96,11 @@ def test_an_existing_table_raises_an_error_unless_if_not_exists_is_given(lab4: L
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        ("SELECT 1 + 1", ConfigurationError),
-        ("SELECT 1 AS a, 2 AS A", ConfigurationError),
-        ("SELECT NULL AS a", ConfigurationError),
-        ("SELECT DATE '2020-01-02' - DATE '2020-01-01' AS a", ConfigurationError),
-        ("SELECT id, day FROM nowhere", TableNotFoundError),
+        ("SELECT 1 + 1", errors.ConfigurationError),
+        ("SELECT 1 AS a, 2 AS A", errors.ConfigurationError),
+        ("SELECT NULL AS a", errors.ConfigurationError),
+        ("SELECT DATE '2020-01-02' - DATE '2020-01-01' AS a", errors.ConfigurationError),
+        ("SELECT id, day FROM nowhere", errors.TableNotFoundError),
         ("SELECT CAST(name AS int) AS a FROM s", PySparkException),
     ],
 )
@@ -153,7 +144,7 @@ def test_a_killed_create_table_leaves_a_temporary_table_and_its_retry_creates_th
     assert lab4.client.list_tables(lab4.db) == ("t",)
     assert lab4.rows("t") == [(1,)]
     assert lab4.run(spec, job_key=KEY).status is JobStatus.ALREADY_DONE
-    with pytest.raises(DefinitionError):
+    with pytest.raises(errors.DefinitionError):
         lab4.run(spec, job_key=f"{KEY}/other")
     assert lab4.rows("t") == [(1,)]
     assert lab4.client.show_locks() == ()
@@ -171,7 +162,7 @@ def test_a_retry_finds_the_table_whose_final_rename_got_no_response(
 
     with monkeypatch.context() as patched:
         patched.setattr(CatalogCalls, "change_table", lost)
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             lab4.run(spec, job_key=KEY)
     assert lab4.client.list_tables(lab4.db) == ("t",)
     assert lab4.run(spec, job_key=KEY).status is JobStatus.ALREADY_DONE

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.metastore.auth.tokens import named_tokens, print_credentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def test_java_and_python_read_each_others_delegation_tokens(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format import errors
@@ -21,7 +22,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.reading.events import partition_key
-from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.files.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.clauses import HelperNames
@@ -31,11 +32,6 @@ from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
 from airflow_hiveacid.writing.events import partition_text
 from tests.support.merge_clauses import UPDATE_V, matched_delete
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def table_of(**columns: str) -> TableInfo:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
-
 
 STEPS = (
     "opened",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -12,9 +11,6 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.statements import insert
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from tests.support.spark_lab import with_settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 AQE = "spark.sql.adaptive"
 AS_ON_A_CLUSTER = {"spark.sql.shuffle.partitions": "7"}

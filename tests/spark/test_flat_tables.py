@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    NotTransactionalError,
-    UnsupportedFileError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "int", "name": "string"}
 
@@ -114,15 +106,15 @@ def test_an_unsupported_flat_table_is_refused_with_its_name_and_the_reason(lab4:
     lab.table("t", COLUMNS)
     flat(lab, "a", FileFormat.AVRO, parameters={"avro.schema.url": "hdfs:///a.avsc"})
     with pytest.raises(
-        UnsupportedTableError, match=r"\.a: takes its columns from avro\.schema\.url"
+        errors.UnsupportedTableError, match=r"\.a: takes its columns from avro\.schema\.url"
     ):
         run(lab, "INSERT INTO t SELECT * FROM a")
     flat(lab, "h", parameters={"storage_handler": "org.example.Handler"})
-    with pytest.raises(UnsupportedTableError, match=r"\.h: .*org\.example\.Handler"):
+    with pytest.raises(errors.UnsupportedTableError, match=r"\.h: .*org\.example\.Handler"):
         run(lab, "INSERT INTO t SELECT h.* FROM h")
     put(lab, flat(lab, "d") / "delta_0000001_0000001_0000", FileFormat.ORC, (1, "x"))
-    with pytest.raises(UnsupportedFileError, match="a directory of a transactional table"):
+    with pytest.raises(errors.UnsupportedFileError, match="a directory of a transactional table"):
         run(lab, "INSERT INTO t SELECT * FROM d")
-    with pytest.raises(NotTransactionalError, match=r"\.d"):
+    with pytest.raises(errors.NotTransactionalError, match=r"\.d"):
         run(lab, "INSERT INTO d SELECT * FROM t")
     assert lab.rows("t") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,11 +22,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 FS = LocalFileSystem()
 JAVA, CPP = 0, 1

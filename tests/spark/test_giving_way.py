@@ -7,35 +7,25 @@ The compaction is stopped with its result staged. What happens then waits for no
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
+from airflow_hiveacid.format import conflicts
 from airflow_hiveacid.format.errors import HiveAcidError, LockNotAcquiredError, TableChangedError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, TruncateSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.spark_lab import Lab, Row
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "bigint"}
 NAMES = ["id", "p"]
@@ -76,13 +66,13 @@ def truncate_in_place(lab: Lab) -> None:
     txn_id = lab.client.open_txn()
     component = LockComponent(
         table=table.ref,
-        lock_type=LockType.EXCLUSIVE,
-        operation=DataOperation.UPDATE,
+        lock_type=conflicts.LockType.EXCLUSIVE,
+        operation=conflicts.DataOperation.UPDATE,
         partition=table.partition_name(["1"]),
         is_transactional=False,
     )
     request = LockRequest(txn_id=txn_id, components=(component,), agent_info="hive")
-    assert lab.client.lock(request).state is LockState.ACQUIRED
+    assert lab.client.lock(request).state is conflicts.LockState.ACQUIRED
     root = lab.root("t") / "p=1"
     shutil.rmtree(root)
     root.mkdir()
@@ -152,7 +142,7 @@ def test_neither_an_exclusive_statement_nor_a_later_reader_waits_for_a_compactio
     made_by_it = ("_tmp", "delta_0000001_0000003", "base_0000003")
     assert not [name for name in left if name.startswith(made_by_it)]
     assert lab.client.show_locks(lab.info("t").ref) == ()
-    if lab.client.generation is MetastoreGeneration.V4:
+    if lab.client.generation is conflicts.MetastoreGeneration.V4:
         states = {e.state for e in lab.client.show_compactions(lab.info("t").ref)}
         assert states <= {CompactionState.REFUSED, CompactionState.FAILED}
     # And nothing stands in the way of the next one.
@@ -197,9 +187,11 @@ def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(
 
     def hold(step: str) -> None:
         if step == "staged":
-            component = LockComponent(table=table.ref, lock_type=LockType.EXCLUSIVE, operation=None)
+            component = LockComponent(
+                table=table.ref, lock_type=conflicts.LockType.EXCLUSIVE, operation=None
+            )
             request = LockRequest(txn_id=txn_id, components=(component,), agent_info="altering")
-            assert lab.client.lock(request).state is LockState.ACQUIRED
+            assert lab.client.lock(request).state is conflicts.LockState.ACQUIRED
 
     with pytest.raises(LockNotAcquiredError, match="altering"):
         lab.compact("t", CompactionChoice.MAJOR, "p=1", on_step=hold, lock_timeout_s=1.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -18,11 +18,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 STEPS = 12
 UPSERT = (

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.sql.script import read_script
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 
 def run(lab: Lab, text: str) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -31,23 +32,16 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
+from airflow_hiveacid.reading.request import NUMBER, partition_at
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import numbered_files
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
+from airflow_hiveacid.spark.reading.files.live_files import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.golden_plain import PlainCase, plain_cases
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
-from tests.support.spark_lab import native_files, with_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, native_files, with_settings
 
 INSERT_ONLY: Final = TransactionalKind.INSERT_ONLY
 FORMATS: Final = [FileFormat.ORC, FileFormat.PARQUET]

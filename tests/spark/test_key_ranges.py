@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column
@@ -15,14 +14,10 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.files.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.support.merge_clauses import UPDATE_V, UPSERT_ALL
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 
 @pytest.mark.parametrize(

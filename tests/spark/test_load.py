@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    SourceNotFoundError,
-    SourceUnreadableError,
-    UnknownColumnError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
@@ -20,12 +15,8 @@ from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, Transac
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.spark.statements import load as load_module
 from tests.support.merge_clauses import INSERT_ALL, matched_update
+from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "int", "name": "string"}
 B0, B1, B2 = 536870912, 536936448, 537001984
@@ -103,16 +94,16 @@ def test_files_can_be_loaded_into_one_partition(lab4: Lab, tmp_path: Path) -> No
     lab4.load("t", f"{place}/part-0.orc", partition={"p": "1", "q": "b/ c"}, overwrite=True)
     lab4.delete("t", "id = 1 AND p = 1")
     assert lab4.rows("t") == [(1, "n1", 2, None), (2, "n2", 1, "b/ c"), (2, "n2", 2, None)]
-    with pytest.raises(ConfigurationError, match="give a value for every partition column"):
+    with pytest.raises(errors.ConfigurationError, match="give a value for every partition column"):
         lab4.load("t", place, partition={"p": "1"})
-    with pytest.raises(UnknownColumnError):
+    with pytest.raises(errors.UnknownColumnError):
         lab4.load("t", place, partition={"p": "1", "q": "a", "r": "b"})
     elsewhere, partition = (
         files(tmp_path / "elsewhere", (3,)),
         PartitionName(("p", "q"), ("3", "c")),
     )
     lab4.client.add_partitions(lab4.info("t"), [partition], locations={partition: elsewhere})
-    with pytest.raises(SourceUnreadableError, match="its rows are already in that table"):
+    with pytest.raises(errors.SourceUnreadableError, match="its rows are already in that table"):
         lab4.load("t", elsewhere, partition={"p": "3", "q": "c"})
 
 
@@ -175,19 +166,19 @@ def test_an_unsupported_load_is_refused_before_a_write_id_is_allocated(
     lab4.table("t", COLUMNS)
     lab4.table("buckets", COLUMNS, buckets=("id", 2))
     place = files(tmp_path / "in", (1,), (2,))
-    with pytest.raises(ConfigurationError, match="CLUSTERED BY"):
+    with pytest.raises(errors.ConfigurationError, match="CLUSTERED BY"):
         lab4.load("buckets", place)
-    with pytest.raises(SourceNotFoundError):
+    with pytest.raises(errors.SourceNotFoundError):
         lab4.load("t", f"{place}/nothing")
     write_acid(tmp_path / "acid/bucket_00000", [insert(1, 0, 1)])
-    with pytest.raises(SourceUnreadableError, match="full-ACID table's file"):
+    with pytest.raises(errors.SourceUnreadableError, match="full-ACID table's file"):
         lab4.load("t", f"file:{tmp_path}/acid")
     row = pa.struct([("id", pa.int64()), ("name", pa.string())])
     write_plain(tmp_path / "wide/f", [{"id": 1, "name": "a"}], row=row)
-    with pytest.raises(SourceUnreadableError, match="id is not stored as int"):
+    with pytest.raises(errors.SourceUnreadableError, match="id is not stored as int"):
         lab4.load("t", f"file:{tmp_path}/wide")
     monkeypatch.setattr(load_module, "MAX_BUCKET_ID", 0)
-    with pytest.raises(SourceUnreadableError, match="2 files, but a table's directory may"):
+    with pytest.raises(errors.SourceUnreadableError, match="2 files, but a table's directory may"):
         lab4.load("t", place)
     assert list(lab4.root("t").iterdir()) == []
     assert lab4.snapshot("t").write_ids(lab4.info("t").ref).high_watermark == 0

@@ -5,29 +5,18 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    MergeSpec,
-    SourceSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from tests.support.merge_clauses import UPSERT_V
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
@@ -63,11 +52,11 @@ def change_of(lab: Lab, kind: str, p: int) -> Job:
     """A change that stays in one partition."""
     target = f"{lab.db}.t"
     if kind == "update":
-        return UpdateSpec(target=target, set={"v": "v + 10"}, where=f"p = {p}")
+        return statements.UpdateSpec(target=target, set={"v": "v + 10"}, where=f"p = {p}")
     if kind == "delete":
-        return DeleteSpec(target=target, where=f"p = {p} AND id = {p}")
-    source = SourceSpec(values=((p, p + 10, p), (p + 100, 0, p)), columns=tuple(NAMES))
-    return MergeSpec(target=target, source=source, keys=("id", "p"), clauses=UPSERT_V)
+        return statements.DeleteSpec(target=target, where=f"p = {p} AND id = {p}")
+    source = statements.SourceSpec(values=((p, p + 10, p), (p + 100, 0, p)), columns=tuple(NAMES))
+    return statements.MergeSpec(target=target, source=source, keys=("id", "p"), clauses=UPSERT_V)
 
 
 @pytest.mark.promise("L1")
@@ -82,7 +71,7 @@ def test_a_reader_locks_the_partitions_it_reads_and_not_the_table(lab: Lab) -> N
 def test_a_job_locks_the_partitions_of_its_source_and_not_the_table(lab4: Lab) -> None:
     name = partitioned(lab4, "source")
     partitioned(lab4)
-    job = InsertSpec(target=f"{lab4.db}.t", source=SourceSpec(table=name))
+    job = statements.InsertSpec(target=f"{lab4.db}.t", source=statements.SourceSpec(table=name))
     assert locks_inside(lab4, job, "source") == {
         (f"p={p}", LockType.SHARED_READ) for p in (1, 2, 3)
     }
@@ -129,15 +118,15 @@ def test_a_static_partition_is_locked_and_overwritten_under_its_normalized_name(
     lab4: Lab, spelling: str
 ) -> None:
     name = partitioned(lab4)
-    job = InsertSpec(
+    job = statements.InsertSpec(
         target=name,
-        source=SourceSpec(values=((9, 9),), columns=("id", "v")),
-        mode=InsertMode.OVERWRITE,
+        source=statements.SourceSpec(values=((9, 9),), columns=("id", "v")),
+        mode=statements.InsertMode.OVERWRITE,
         partition={"p": spelling},
     )
     assert {partition for partition, _ in locks_inside(lab4, job)} == {"p=1"}
     assert lab4.rows("t") == [(2, 2, 2), (3, 3, 3), (9, 9, 1)]
-    empty = dataclasses.replace(job, source=SourceSpec(values=(), columns=("id", "v")))
+    empty = dataclasses.replace(job, source=statements.SourceSpec(values=(), columns=("id", "v")))
     lab4.run(empty)
     assert lab4.rows("t") == [(2, 2, 2), (3, 3, 3)]
     found = lab4.client.list_partitions(lab4.info("t"))
@@ -149,10 +138,10 @@ def test_a_static_partition_without_a_value_is_the_partition_of_null(
     lab4: Lab, value: str | None
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "string"})
-    job = InsertSpec(
+    job = statements.InsertSpec(
         target=f"{lab4.db}.t",
-        source=SourceSpec(values=((9, 9),), columns=("id", "v")),
-        mode=InsertMode.OVERWRITE,
+        source=statements.SourceSpec(values=((9, 9),), columns=("id", "v")),
+        mode=statements.InsertMode.OVERWRITE,
         partition={"p": value},
     )
     default = "p=__HIVE_DEFAULT_PARTITION__"
@@ -162,10 +151,10 @@ def test_a_static_partition_without_a_value_is_the_partition_of_null(
 
 def test_a_static_partition_value_that_does_not_fit_its_column_is_refused(lab4: Lab) -> None:
     name = partitioned(lab4)
-    job = InsertSpec(
+    job = statements.InsertSpec(
         target=name,
-        source=SourceSpec(values=(), columns=("id", "v")),
-        mode=InsertMode.OVERWRITE,
+        source=statements.SourceSpec(values=(), columns=("id", "v")),
+        mode=statements.InsertMode.OVERWRITE,
         partition={"p": "one"},
     )
     message = f"{name}: column 'p' is int, but the value is 'one'"

@@ -5,34 +5,28 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
-from tests.support.spark_lab import Lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.spark_lab import Row
+from tests.support.spark_lab import Lab, Row
 
 pytestmark = pytest.mark.server
 

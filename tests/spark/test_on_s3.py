@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ConnectionClosedError
+from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    HiveAcidError,
-    StoreUnavailableError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
@@ -29,15 +27,7 @@ from tests.support.chosen_versions import chosen
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.s3_lab import MotoS3
 from tests.support.s3_session import knowing
-from tests.support.spark_lab import make_lab, with_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row, make_lab, with_settings
 
 pytestmark = pytest.mark.server
 
@@ -141,11 +131,11 @@ def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3
     )
     two = InsertSpec(target=f"{lab.db}.t", source=own, columns=names)
     with pytest.raises(
-        UnsupportedTableError, match="run the two statements in separate transactions"
+        errors.UnsupportedTableError, match="run the two statements in separate transactions"
     ):
         lab.run(TransactionSpec(statements=(one, two)))
     lab.table("flat", columns, kind=TransactionalKind.NONE)
-    with pytest.raises(HiveAcidError, match="no renames"):
+    with pytest.raises(errors.HiveAcidError, match="no renames"):
         lab.run(ConvertSpec(target=f"{lab.db}.flat", to=ConversionTarget.INSERT_ONLY))
     lab.truncate("t")
     check(lab, [])
@@ -215,7 +205,7 @@ def test_a_file_that_s3_completes_after_the_abort_is_invisible_and_cleaning_remo
         raise ConnectionClosedError(endpoint_url=s3.endpoint)
 
     completes = "provide-client-params.s3.CompleteMultipartUpload"
-    with _provided(api, completes, lose), pytest.raises(StoreUnavailableError):
+    with _provided(api, completes, lose), pytest.raises(errors.StoreUnavailableError):
         lab.insert("t", [(2, "late")], ["id", "v"])
     key = str(late[0]["Key"])
     assert s3.uploads() == []
@@ -249,10 +239,10 @@ def test_with_a_hive_3_metastore_only_compactions_with_a_single_result_file_run(
         lab.insert(name, [(i, f"v{i}") for i in range(4)], names)
         lab.delete(name, "id = 0")
     rows: list[Row] = [(i, f"v{i}") for i in range(1, 4)]
-    with pytest.raises(CompactionNotDoneError, match=r"Hive 3\.1 cannot hide them"):
+    with pytest.raises(errors.CompactionNotDoneError, match=r"Hive 3\.1 cannot hide them"):
         compacted(lab, CompactionChoice.MAJOR, "b")
     other = lab.client.open_txn()
-    with pytest.raises(CompactionNotDoneError, match=f"transaction {other} is open"):
+    with pytest.raises(errors.CompactionNotDoneError, match=f"transaction {other} is open"):
         compacted(lab, CompactionChoice.MAJOR)
     lab.client.abort_txn(other)
     assert compacted(lab, CompactionChoice.MAJOR)[::2] == (True, ["base_0000002"])

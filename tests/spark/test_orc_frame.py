@@ -8,10 +8,10 @@ import math
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -34,12 +34,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from tests.judges.golden import GoldenCase, cases
 from tests.support.column_lists import columns_of
-from tests.support.spark_lab import native_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, native_files
 
 # A file with a union is read by nobody in Spark.
 GOLDEN = [case for case in cases() if not any("union" in kind for _, kind in case.columns)]

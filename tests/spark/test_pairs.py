@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.policies import ConflictOutcome, ConflictPolicy, Meeting, WriteKind
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from tests.proofs.conflicts.cells import Order, expected, meet
 from tests.support.spark_lab import Lab, make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 STRICT, HIVE = ConflictPolicy.STRICT, ConflictPolicy.HIVE
 

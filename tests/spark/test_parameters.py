@@ -7,43 +7,23 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors import (
-    ExpressionError,
-    HiveAcidError,
-    SourceUnreadableError,
-    UnsafeTextError,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeSpec,
-    SourceSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
 from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
-    RefusedTextError,
-    TextTerms,
-    UnboundParameterError,
-    _Binder,
-)
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 HOSTILE = "zz' OR '1'='1"
 CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 5)  # noqa: DTZ001 - a wall clock
@@ -51,8 +31,8 @@ HALF_PAST = dt.datetime(2026, 1, 2, 12, 30, 0, 500_000)  # noqa: DTZ001 - as abo
 TEXTS = [HOSTILE, "a\\' OR 1=1 -- ", 'q"; DROP TABLE t', ":v", "${env:HOME}", "é\n\x00`", ""]
 
 
-def terms(**values: object) -> TextTerms:
-    return TextTerms(parameters=read_parameters(values))
+def terms(**values: object) -> parsed_sql.TextTerms:
+    return parsed_sql.TextTerms(parameters=read_parameters(values))
 
 
 def one(spark: SparkSession, text: str, **values: object) -> tuple[str, Any]:
@@ -120,7 +100,7 @@ def test_a_list_parameter_becomes_the_values_of_an_in_predicate(spark: SparkSess
 def test_markers_are_bound_in_every_subquery_of_an_expression(
     spark: SparkSession, text: str, found: object, *, allows_unsafe: bool
 ) -> None:
-    given = TextTerms(
+    given = parsed_sql.TextTerms(
         parameters=read_parameters({"n": 3, "ns": [3, 4]}), allows_unsafe=allows_unsafe
     )
     frame = spark.range(1)
@@ -135,7 +115,7 @@ def test_the_error_names_an_unbound_marker_in_a_with_or_window_clause(spark: Spa
         "1 IN (WITH w AS (SELECT :no AS x) SELECT x FROM w)",
         "(SELECT sum(id) OVER w FROM range(1) WINDOW w AS (ORDER BY :no)) = 1",
     ):
-        with pytest.raises(UnboundParameterError, match="no value for :no"):
+        with pytest.raises(parsed_sql.UnboundParameterError, match="no value for :no"):
             resolve(spark.range(1), [text], Moment.now(spark, terms(n=1)))
 
 
@@ -192,7 +172,7 @@ def ids(lab: Lab) -> list[object]:
 def test_a_delete_with_a_parameter_deletes_only_the_matching_rows(
     t: Lab, where: str, value: object, left: list[int]
 ) -> None:
-    t.run(job_with(DeleteSpec(target=f"{t.db}.t", where=where), {"v": value}))
+    t.run(job_with(statements.DeleteSpec(target=f"{t.db}.t", where=where), {"v": value}))
     assert ids(t) == left
 
 
@@ -210,7 +190,7 @@ def test_a_delete_with_a_parameter_deletes_only_the_matching_rows(
     ],
 )
 def test_null_is_not_less_than_a_number_beyond_bigint(t: Lab, where: str) -> None:
-    t.run(DeleteSpec(target=f"{t.db}.t", where=where))
+    t.run(statements.DeleteSpec(target=f"{t.db}.t", where=where))
     assert ids(t) == [3]
 
 
@@ -225,7 +205,7 @@ def test_a_number_beyond_bigint_does_not_change_the_name_of_its_column(spark: Sp
 def test_the_expression_tree_is_not_searched_for_numbers_within_bigint(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_Binder, "_with_large_numbers", None)
+    monkeypatch.setattr(parsed_sql._Binder, "_with_large_numbers", None)
     within = f"{2**63 - 2}, 1234567890123456789, 0{10**18}, 1e20"
     text = f"SELECT id FROM range(1) WHERE id NOT IN ({within})"
     assert query(spark, text, terms()).count() == 1
@@ -233,11 +213,13 @@ def test_the_expression_tree_is_not_searched_for_numbers_within_bigint(
 
 def test_assignments_clauses_and_queries_accept_parameters(t: Lab) -> None:
     target = f"{t.db}.t"
-    update = UpdateSpec(target=target, set={"v": ":new", "n": ":n"}, where="id = :id")
+    update = statements.UpdateSpec(target=target, set={"v": ":new", "n": ":n"}, where="id = :id")
     t.run(job_with(update, {"new": HOSTILE, "n": Decimal("9.75"), "id": 1}))
-    merge = MergeSpec(
+    merge = statements.MergeSpec(
         target=target,
-        source=SourceSpec(tables={}, query="SELECT 2L AS id, :text AS v UNION ALL SELECT 9L, :x"),
+        source=statements.SourceSpec(
+            tables={}, query="SELECT 2L AS id, :text AS v UNION ALL SELECT 9L, :x"
+        ),
         keys=("id",),
         condition="t.v = :was",
         clauses=(
@@ -289,9 +271,9 @@ def test_create_table_as_select_accepts_only_timestamp_parameters_without_a_zone
     assert t.info("clocks").columns[0].type == "timestamp"
     assert t.rows("clocks") == [(CLOCK, 1)]
     (statement,) = read_script(text.format("moments"), t.db, read_parameters({"at": moment}))
-    with pytest.raises(HiveAcidError, match="create the table first"):
+    with pytest.raises(errors.HiveAcidError, match="create the table first"):
         t.run(statement.job)  # type: ignore[arg-type]
-    with pytest.raises(HiveAcidError, match=r"does not exist|no such table|not found"):
+    with pytest.raises(errors.HiveAcidError, match=r"does not exist|no such table|not found"):
         t.info("moments")
 
 
@@ -325,25 +307,31 @@ def test_an_invalid_filter_on_a_partition_column_raises_a_typed_error(lab4: Lab)
     lab4.insert("q", [(1, 1), (2, 2)], ["id", "p"])
     name = f"{lab4.db}.q"
     with read_snapshot(lab4.endpoint, [name], job_key=lab4.db) as snapshot:
-        with pytest.raises(UnsafeTextError, match="reflect and java_method call Java"):
+        with pytest.raises(errors.UnsafeTextError, match="reflect and java_method call Java"):
             read_table(
                 lab4.spark,
                 name,
                 snapshot,
                 where="p = length(reflect('java.lang.String', 'valueOf', p))",
             )
-        with pytest.raises(ExpressionError, match=":p is a list"):
+        with pytest.raises(errors.ExpressionError, match=":p is a list"):
             read_table(lab4.spark, name, snapshot, where="p = :p", parameters={"p": [1]})
 
 
 def test_the_error_names_a_marker_without_a_value_or_with_a_misplaced_list(t: Lab) -> None:
     target = f"{t.db}.t"
-    with pytest.raises(ExpressionError, match=r"no value for :v"):
-        t.run(DeleteSpec(target=target, where="v = :v"))
-    with pytest.raises(ExpressionError, match=r":v is a list, and a list is allowed only in IN"):
-        t.run(job_with(DeleteSpec(target=target, where="v = :v"), {"v": ["a"]}))
-    with pytest.raises(SourceUnreadableError, match=r"no value for :v"):
-        t.run(InsertSpec(target=target, source=SourceSpec(tables={}, query="SELECT :v AS id")))
+    with pytest.raises(errors.ExpressionError, match=r"no value for :v"):
+        t.run(statements.DeleteSpec(target=target, where="v = :v"))
+    with pytest.raises(
+        errors.ExpressionError, match=r":v is a list, and a list is allowed only in IN"
+    ):
+        t.run(job_with(statements.DeleteSpec(target=target, where="v = :v"), {"v": ["a"]}))
+    with pytest.raises(errors.SourceUnreadableError, match=r"no value for :v"):
+        t.run(
+            statements.InsertSpec(
+                target=target, source=statements.SourceSpec(tables={}, query="SELECT :v AS id")
+            )
+        )
     assert ids(t) == [1, 2, 3]
 
 
@@ -390,15 +378,15 @@ def test_sql_text_cannot_call_java_or_read_files(t: Lab, secret: Path, where: st
     text = where.format(secret=secret)
     target = f"{t.db}.t"
     system = t.spark._jvm.java.lang.System  # type: ignore[union-attr]
-    with pytest.raises(HiveAcidError) as refused:
-        t.run(DeleteSpec(target=target, where=text))
-    assert isinstance(refused.value, UnsafeTextError | ExpressionError)
+    with pytest.raises(errors.HiveAcidError) as refused:
+        t.run(statements.DeleteSpec(target=target, where=text))
+    assert isinstance(refused.value, errors.UnsafeTextError | errors.ExpressionError)
     assert system.getProperty("hiveacid.seen") is None
-    with pytest.raises(HiveAcidError):
-        t.run(UpdateSpec(target=target, set={"v": f"CASE WHEN {text} THEN 'x' END"}))
-    source = SourceSpec(table=target, query=f"SELECT id FROM source t WHERE {text}")
-    with pytest.raises(HiveAcidError):
-        t.run(InsertSpec(target=target, source=source))
+    with pytest.raises(errors.HiveAcidError):
+        t.run(statements.UpdateSpec(target=target, set={"v": f"CASE WHEN {text} THEN 'x' END"}))
+    source = statements.SourceSpec(table=target, query=f"SELECT id FROM source t WHERE {text}")
+    with pytest.raises(errors.HiveAcidError):
+        t.run(statements.InsertSpec(target=target, source=source))
     assert ids(t) == [1, 2, 3]
     assert t.directories("t") == ["delta_0000001_0000001_0000"]
 
@@ -426,8 +414,8 @@ def test_sql_text_cannot_call_java_or_read_files(t: Lab, secret: Path, where: st
 def test_a_query_that_reads_files_calls_java_or_writes_is_refused(
     spark: SparkSession, secret: Path, text: str
 ) -> None:
-    with pytest.raises(RefusedTextError):
-        query(spark, text.format(secret=secret), TextTerms())
+    with pytest.raises(parsed_sql.RefusedTextError):
+        query(spark, text.format(secret=secret), parsed_sql.TextTerms())
     assert not secret.with_suffix(".keys.d").exists()
 
 
@@ -454,7 +442,7 @@ def test_all_supported_clauses_of_a_query_are_accepted(spark: SparkSession) -> N
         "FROM some_rows SELECT id",
         "SELECT rand(), uuid(), (SELECT max(id) FROM some_rows)",
     ]:
-        query(spark, text, TextTerms()).collect()
+        query(spark, text, parsed_sql.TextTerms()).collect()
 
 
 @pytest.mark.parametrize(
@@ -469,7 +457,7 @@ def test_all_supported_clauses_of_a_query_are_accepted(spark: SparkSession) -> N
     ],
 )
 def test_function_options_that_may_name_files_are_refused(spark: SparkSession, text: str) -> None:
-    with pytest.raises(RefusedTextError, match=r"may name files|opens files"):
+    with pytest.raises(parsed_sql.RefusedTextError, match=r"may name files|opens files"):
         one(spark, text)
 
 
@@ -482,7 +470,7 @@ def test_function_options_that_open_no_file_are_accepted(spark: SparkSession) ->
 
 
 def test_the_connection_can_allow_unsafe_text(spark: SparkSession, secret: Path) -> None:
-    allowed = TextTerms(allows_unsafe=True)
+    allowed = parsed_sql.TextTerms(allows_unsafe=True)
     rows = query(spark, f"SELECT value FROM text.`{secret}`", allowed).collect()
     assert [row[0] for row in rows] == ["key of the driver"]
     frame = spark.range(1)
@@ -496,5 +484,5 @@ def test_the_connection_can_allow_unsafe_text(spark: SparkSession, secret: Path)
 
 def test_spark_variables_in_string_literals_are_not_substituted(spark: SparkSession) -> None:
     assert one(spark, "'${env:HOME}'")[1] == "${env:HOME}"
-    found = query(spark, "SELECT '${env:HOME}'", TextTerms()).collect()
+    found = query(spark, "SELECT '${env:HOME}'", parsed_sql.TextTerms()).collect()
     assert found[0][0] == "${env:HOME}"

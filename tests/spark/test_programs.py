@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     StatementOrderError,
     UnknownColumnError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
@@ -22,13 +23,8 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.examples import merge_orders
 from tests.support.column_lists import columns_of
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.spark_lab import Lab
 
 CLAUSES = [
     {"when": "matched", "action": "update"},

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,11 +27,7 @@ from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
 from airflow_hiveacid.versions.tags import make_tag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 ZOE = "Zoe-7f3a9c41"
 COLUMNS = {"id": "bigint", "name": "string"}

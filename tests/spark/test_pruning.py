@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
@@ -15,9 +14,6 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
 from tests.support.merge_clauses import matched_delete
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MONTHS = ("0", "1", "2", "12", None)
 

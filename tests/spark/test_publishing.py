@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,11 +17,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import UpdateSpec
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support.short_jvms import ENVIRONMENT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DRIVER = _ROOT / "tests" / "drivers" / "killed_between_renames.py"

@@ -5,20 +5,16 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
+from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    UnknownColumnError,
-    UnsupportedTableError,
-    VersionRangeError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Keeping
 from airflow_hiveacid.format.state.versions import Guarantee
@@ -26,23 +22,15 @@ from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
-from airflow_hiveacid.reading.snapshots import held_snapshot
+from airflow_hiveacid.reading.arrow_scan import ChangePiece
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading.feed import files as changed_files
-from airflow_hiveacid.spark.reading.feed.columns import CHANGE_COLUMNS
-from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
+from airflow_hiveacid.spark.reading.feed.read_changes import CHANGE_COLUMNS, read_changes
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
+from tests.support.spark_lab import Lab, Row
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.reading.change_scan import ChangePiece
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from tests.support.spark_lab import Lab, Row
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.
 ONLY_HIVE_4 = {ONLY_HIVE_4_READS: "true"}
@@ -209,7 +197,7 @@ def test_changes_removed_by_a_major_compaction_are_refused_unless_they_are_kept(
     lab4.update("t", {"v": "1"}, "id % 2 = 0")
     before = changes(lab4, since=1)
     lab4.compact("t", CompactionChoice.MAJOR)
-    with pytest.raises(ChangesGoneError, match="is 2") as refused:
+    with pytest.raises(errors.ChangesGoneError, match="is 2") as refused:
         changes(lab4, since=1)
     assert refused.value.oldest == 2
     assert kept_changes(lab4, 0, 1) == before
@@ -217,7 +205,7 @@ def test_changes_removed_by_a_major_compaction_are_refused_unless_they_are_kept(
     dead = [("delete", 3, i, 1 - i % 2) for i in range(8)]
     assert sorted(kept_changes(lab4, 2, 2)) == sorted([*dead, ("insert", 3, 7, 7)])
     assert kept_changes(lab4, 0, 0, net=True) == [("insert", 3, 7, 7)]
-    with pytest.raises(ChangesGoneError):
+    with pytest.raises(errors.ChangesGoneError):
         changes(lab4, since=2)
 
 
@@ -243,7 +231,7 @@ def test_all_changes_of_a_kept_table_can_be_read_by_version_and_by_time(lab4: La
     assert changes(lab4, since=1, keys=["id"]) == told
     assert changes(lab4, since=between, keys=["id"]) == told
     assert changes(lab4, since=between.isoformat(), until=2, keys=["id"]) == told[:2]
-    with pytest.raises(VersionRangeError):
+    with pytest.raises(errors.VersionRangeError):
         changes(lab4, since=3, until=between)
     with snapshot_of(lab4, "t") as snapshot:
         rows = read_changes(lab4.spark, f"{lab4.db}.t", snapshot, since=1)
@@ -260,7 +248,7 @@ def test_changes_of_an_insert_only_table_are_read_by_directory_or_refused(lab4: 
         lab4.insert("t", [(i, i)], ["id", "v"])
     assert changes(lab4, since=1) == [("insert", 2, 1, 1), ("insert", 3, 2, 2)]
     lab4.compact("t", CompactionChoice.MINOR)
-    with pytest.raises(ChangesGoneError) as refused:
+    with pytest.raises(errors.ChangesGoneError) as refused:
         changes(lab4, since=1)
     assert refused.value.oldest == 3
     assert kept_changes(lab4, 0, 1) == [("insert", 2, 1, 1), ("insert", 3, 2, 2)]
@@ -283,15 +271,15 @@ def test_an_invalid_version_range_or_column_is_refused(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.table("u", {"id": "bigint", "_version": "int"})
     lab4.insert("t", [(1, 1)], ["id", "v"])
-    with pytest.raises(VersionRangeError):
+    with pytest.raises(errors.VersionRangeError):
         changes(lab4, since=1, until=0)
-    with pytest.raises(VersionUnknownError):
+    with pytest.raises(errors.VersionUnknownError):
         changes(lab4, since=1, until=9)
-    with pytest.raises(VersionUnknownError):
+    with pytest.raises(errors.VersionUnknownError):
         changes(lab4, since=9)
-    with pytest.raises(UnknownColumnError):
+    with pytest.raises(errors.UnknownColumnError):
         changes(lab4, since=0, keys=["nope"])
-    with pytest.raises(UnsupportedTableError):
+    with pytest.raises(errors.UnsupportedTableError):
         changes(lab4, "u", since=0)
 
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JavaObject
 from pyarrow.fs import LocalFileSystem
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.files import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_table
-from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql import DataFrame
-
-    from airflow_hiveacid.spark.reading.target import Target
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 ROWS = 30_000
 COLUMNS = {"id": "bigint", "v": "int", "deep": "array<struct<k:string,m:map<string,int>>>"}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pytest
 
 from tests.support.documents import DOCS, python_blocks
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 PAGE: Final = DOCS / "how-to" / "read-in-pyspark.md"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
@@ -22,10 +22,7 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.writing import event_files
 from tests.spark.test_read_changes import changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 BUCKET_5 = BucketProperty(0x20050000)
 COUNT = 20_000

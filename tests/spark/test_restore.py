@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConstraintViolationError,
-    LockNotAcquiredError,
-    UnsupportedTableError,
-    VersionGoneError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, RestoreSpec
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
+from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v", "p"]
@@ -206,7 +195,7 @@ def test_a_restore_of_compressed_text_is_refused_but_insert_overwrite_works(lab4
     before = lab4.rows("t")
     lab4.insert("t", [(3, 3)], NAMES[:2])
     there = files(lab4)
-    with pytest.raises(UnsupportedTableError, match=r"compressed text file .*\.gz"):
+    with pytest.raises(errors.UnsupportedTableError, match=r"compressed text file .*\.gz"):
         lab4.restore("t", 1)
     assert files(lab4) == there
     assert len(lab4.rows("t")) == 3
@@ -272,7 +261,7 @@ def test_a_restore_of_a_dropped_partition_is_refused_before_anything_is_written(
     lab4.script("ALTER TABLE t DROP PARTITION (p=2)")
     there = files(lab4)
     for plan_only in (True, False):
-        with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+        with pytest.raises(errors.VersionGoneError, match="partition p=2 was dropped"):
             lab4.restore("t", 1, plan_only=plan_only)
     assert (newest(lab4), files(lab4)) == (2, there)
 
@@ -284,11 +273,11 @@ def test_the_error_about_a_lost_version_names_the_setting_that_keeps_versions(la
         lab.insert("t", [(number, number)], ["id", "v"])
     lab.compact("t", CompactionChoice.MAJOR)
     for plan_only in (True, False):
-        with pytest.raises(VersionGoneError) as error:
+        with pytest.raises(errors.VersionGoneError) as error:
             lab.restore("t", 1, plan_only=plan_only)
         assert f"keep {lab.db}.t --readable-for '7 days'" in str(error.value)
         assert "hiveacid.readable.for" in str(error.value)
-    with pytest.raises(VersionUnknownError, match="has no version 9"):
+    with pytest.raises(errors.VersionUnknownError, match="has no version 9"):
         lab.restore("t", 9)
     assert newest(lab) == 2
 
@@ -303,13 +292,13 @@ def test_a_retried_restore_is_applied_once_even_if_it_made_its_version_unreadabl
     lab.insert("t", [(2, 2)], ["id", "v"])
     first = lab.restore("t", 1, job_key="dag/run/task/-1")
     lab.insert("t", [(3, 3)], ["id", "v"])
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(errors.VersionGoneError):
         lab.restore("t", 1)
     again = lab.restore("t", 1, job_key="dag/run/task/-1")
     assert again.status is JobStatus.ALREADY_DONE
     assert (again.rows, again.details["restore"]) == (first.rows, first.details["restore"])
     assert lab.rows("t") == [(1, 1), (3, 3)]
-    with pytest.raises(VersionGoneError):  # a clear is a new order, and is told so
+    with pytest.raises(errors.VersionGoneError):  # a clear is a new order, and is told so
         lab.restore("t", 1, job_key="dag/run/task/-1", generation=1)
     assert lab.rows("t") == [(1, 1), (3, 3)]
 
@@ -340,7 +329,7 @@ def test_a_restore_sets_added_columns_to_null_and_checks_constraints(
     demands = Constraints(not_null={"id": "nn"}, checks={"full": "w IS NOT NULL"})
     monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: demands)
     there = files(lab)
-    with pytest.raises(ConstraintViolationError, match="full"):
+    with pytest.raises(errors.ConstraintViolationError, match="full"):
         lab.restore("t", 1)
     assert lab.rows("t") == [(2, 2, None, 2)]
     assert files(lab) == there
@@ -352,7 +341,7 @@ def test_writers_wait_only_for_the_partitions_that_a_restore_changes(lab: Lab) -
     def beside(step: str) -> None:
         if step == "staged":
             lab.script("INSERT INTO t PARTITION (p=2) VALUES (22, 22)")
-            with pytest.raises(LockNotAcquiredError):
+            with pytest.raises(errors.LockNotAcquiredError):
                 lab.script("INSERT INTO t PARTITION (p=3) VALUES (33, 33)", lock_timeout_s=0.0)
 
     result = lab.restore("t", 1, on_step=beside)

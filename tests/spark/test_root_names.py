@@ -3,16 +3,11 @@ over by the statistics of the wrong column."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from tests.support.merge_clauses import UPSERT_ALL
-from tests.support.spark_lab import native_files, with_settings
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, native_files, with_settings
 
 ROOT_NAMES = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.versions.keeping import keep
 from tests.support.chosen_versions import chosen
-from tests.support.spark_lab import make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 
 _PATIENCE_S = 90.0
 _SETTINGS = {

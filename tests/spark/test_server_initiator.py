@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import airflow_hiveacid
 from airflow_hiveacid.format.errors import PartitionsFailedError, StorageError
@@ -15,20 +17,14 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
     CompactionState,
     CompactionType,
     fitting_job_id,
 )
 from tests.support.chosen_versions import chosen
-from tests.support.spark_lab import make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionEntry
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 
 _PATIENCE_S = 90.0
 ROWS = [(0,), (1,), (2,)]

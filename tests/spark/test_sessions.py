@@ -8,13 +8,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -22,6 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     SourceSpec,
 )
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
@@ -29,15 +32,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.short_jvms import ENVIRONMENT
-from tests.support.spark_lab import make_lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import SparkSession
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 
 COLUMNS = columns_of(
     "id bigint, flag char(4), vc varchar(5), de decimal(10,2), da date, ts timestamp, "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, MergeSpec, SourceSpec
@@ -17,13 +19,7 @@ from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_ALL
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 
 @pytest.mark.parametrize(

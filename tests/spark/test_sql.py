@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    ConstraintViolationError,
-    SourceUnreadableError,
-    TypeMismatchError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 
 def run(lab: Lab, text: str) -> list[JobResult]:
@@ -95,7 +84,7 @@ def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(shop: 
         "INSERT INTO customers PARTITION (day, country) SELECT 1, 'x', 2, 3, 'AT'",
         "INSERT INTO customers PARTITION (country = 'AT') SELECT 1, 'x', 2, 3",
     ):
-        with pytest.raises(ConfigurationError):
+        with pytest.raises(errors.ConfigurationError):
             run(shop, text)
 
 
@@ -306,7 +295,7 @@ def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_change
 ) -> None:
     before = {name: (shop.rows(name), shop.directories(name)) for name in ("customers", "orders")}
     with pytest.raises(
-        TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
+        errors.TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
     ) as refused:
         run(shop, text)
     message = str(refused.value)
@@ -344,9 +333,9 @@ def test_a_column_named_like_a_spark_function_is_resolved_as_the_column(shop: La
         """,
     )
     assert shop.rows("logins") == [("ada", 11), ("bo!", 2)]
-    with pytest.raises(UnknownColumnError, match="user"):
+    with pytest.raises(errors.UnknownColumnError, match="user"):
         run(shop, "DELETE FROM orders WHERE `user` <> 'x'")
-    with pytest.raises(SourceUnreadableError, match="user"):
+    with pytest.raises(errors.SourceUnreadableError, match="user"):
         run(shop, "INSERT INTO logins SELECT `user`, 1 FROM orders")
     assert len(shop.rows("orders")) == 3
 
@@ -386,7 +375,7 @@ def test_rows_that_violate_a_constraint_are_refused_and_change_nothing(
             "(constraint ck)",
         ),
     ):
-        with pytest.raises(ConstraintViolationError) as caught:
+        with pytest.raises(errors.ConstraintViolationError) as caught:
             run(shop, text)
         assert constraint in str(caught.value), text
     assert customers(shop) == CUSTOMERS
@@ -400,7 +389,7 @@ def test_rows_that_violate_a_constraint_are_refused_and_change_nothing(
     )
     run(shop, "UPDATE customers SET spent = 99 WHERE day = 2")
     assert [row[2] for row in customers(shop)] == [None, "99.00", None]
-    with pytest.raises(UnsupportedTableError, match="non-deterministic expression"):
+    with pytest.raises(errors.UnsupportedTableError, match="non-deterministic expression"):
         run(shop, "UPDATE customers SET spent = rand()")
 
 
@@ -417,7 +406,7 @@ def test_constraints_are_checked_for_the_whole_row_whichever_columns_change(
         (merge.format(3) + "UPDATE SET name = 'x'", there),
     ):
         monkeypatch.setattr(MetastoreClient, "constraints", lambda *_, found=demands: found)
-        with pytest.raises(ConstraintViolationError):
+        with pytest.raises(errors.ConstraintViolationError):
             run(shop, text)
     run(shop, "UPDATE customers SET name = 'x' WHERE id = 2")
     run(shop, merge.format(3) + "DELETE")
@@ -425,7 +414,7 @@ def test_constraints_are_checked_for_the_whole_row_whichever_columns_change(
 
 
 def test_a_column_missing_in_a_subquery_is_not_resolved_from_the_outer_statement(shop: Lab) -> None:
-    with pytest.raises(UnknownColumnError, match="name"):
+    with pytest.raises(errors.UnknownColumnError, match="name"):
         run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
     assert customers(shop) == CUSTOMERS
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyarrow import orc
@@ -14,7 +15,7 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
     UnknownColumnError,
 )
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,
@@ -29,13 +30,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import UPSERT_ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 

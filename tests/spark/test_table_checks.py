@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
@@ -32,10 +33,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from tests.support.merge_clauses import matched_update
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _ROW = SourceSpec(values=((1, "a"),), columns=("id", "name"))
 _SET = matched_update({"name": "s.name"})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from operator import attrgetter, methodcaller
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId
@@ -14,11 +16,6 @@ from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, ty
 from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def columns(count: int) -> list[Column]:

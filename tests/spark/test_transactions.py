@@ -7,21 +7,13 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MergeCardinalityError,
-    SharedTargetError,
-    SourceUnreadableError,
-    StatementOrderError,
-    UnknownColumnError,
-    WriteConflictError,
-)
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -30,21 +22,16 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     MultiInsertSpec,
     SourceSpec,
+    StatementSpec,
     TransactionSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import UPSERT_V
+from tests.support.spark_lab import Lab, Row
 from tests.support.spark_submit import submit
 from tests.support.transaction_lives import NAMES, Life, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
-    from tests.support.spark_lab import Lab, Row
 
 
 class AbortedError(Exception):
@@ -206,7 +193,7 @@ def test_a_change_after_an_overwrite_of_its_table_is_refused_before_the_job_star
     before = pair.client.valid_txns().high_watermark
     over = inserts(pair, "t", (5, 5, 5), mode=InsertMode.OVERWRITE)
     for after in (inserts(pair, "t", (6, 6, 6)), adds_one(pair, "t"), deletes_all(pair, "t")):
-        with pytest.raises(StatementOrderError, match="statement 3 changes table"):
+        with pytest.raises(errors.StatementOrderError, match="statement 3 changes table"):
             together(pair, inserts(pair, "u", (9, 9, 9)), over, after)
     assert pair.client.valid_txns().high_watermark == before
 
@@ -270,7 +257,7 @@ def test_an_invalid_common_query_of_inserts_is_refused_before_the_job_starts(pai
     text = (
         "FROM (SELECT nothing FROM t) q INSERT INTO t SELECT 1, 1, 1 INSERT INTO u SELECT 1, 1, 1"
     )
-    with pytest.raises(SourceUnreadableError, match="nothing"):
+    with pytest.raises(errors.SourceUnreadableError, match="nothing"):
         together(pair, adds_one(pair, "t"), *script(pair, text))
     assert pair.client.valid_txns().high_watermark == before
 
@@ -285,9 +272,9 @@ def test_static_partitions_are_compared_by_value_and_not_by_spelling(lab4: Lab) 
         return InsertSpec(target=target, source=source, partition={"p": p}, mode=mode)
 
     pair = (static("1", InsertMode.OVERWRITE), static("01", InsertMode.APPEND))
-    with pytest.raises(StatementOrderError):
+    with pytest.raises(errors.StatementOrderError):
         together(lab4, *pair)
-    with pytest.raises(SharedTargetError, match="INSERTs 1 and 2 of one FROM"):
+    with pytest.raises(errors.SharedTargetError, match="INSERTs 1 and 2 of one FROM"):
         together(lab4, MultiInsertSpec(inserts=pair[::-1]))
     together(
         lab4,
@@ -359,7 +346,7 @@ def test_a_conflict_in_one_table_undoes_the_changes_of_all_tables(lab: Lab) -> N
         rival.add_dynamic_partitions(txn_id, write_id, ref, names, DataOperation.UPDATE)
         rival.commit_txn(txn_id)
 
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         together(lab, adds_one(lab, "t"), adds_one(lab, "u"), on_step=overtake)
     for name in ("t", "u"):
         assert lab.rows(name) == [(1, 1, 1, 1)]
@@ -396,13 +383,13 @@ def test_a_killed_transaction_leaves_all_or_nothing_and_its_retry_applies_it_onc
 
 def test_an_error_names_the_number_of_its_statement(pair: Lab) -> None:
     bad = UpdateSpec(target=f"{pair.db}.u", set={"nothing": "1"})
-    with pytest.raises(UnknownColumnError) as caught:
+    with pytest.raises(errors.UnknownColumnError) as caught:
         together(pair, adds_one(pair, "t"), bad)
     assert caught.value.__notes__ == ["in statement 2 of the transaction"]
     twice = merges(pair, "u", (1, 5, 5), (1, 6, 6))
-    with pytest.raises(MergeCardinalityError) as at_work:
+    with pytest.raises(errors.MergeCardinalityError) as at_work:
         together(pair, adds_one(pair, "t"), twice)
     assert at_work.value.__notes__ == ["in statement 2 of the transaction"]
     assert pair.rows("t") == [(1, 1, 1)]
-    with pytest.raises(ConfigurationError, match="1 to 4096 statements"):
+    with pytest.raises(errors.ConfigurationError, match="1 to 4096 statements"):
         together(pair)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    PartitionNotFoundError,
-    UnknownColumnError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 KINDS = {
     "full ACID": {},
@@ -63,7 +55,7 @@ def test_partitions_are_truncated_by_their_values(lab4: Lab, kind: str) -> None:
     assert result.partitions == ("p=1/q=a", "p=1/q=b%2F c")
     assert lab4.rows("t") == [(2, 2, "a"), (3, None, "a")]
     lab4.insert("t", rows[:1], ["id", "p", "q"])
-    with pytest.raises(ConfigurationError, match="'p' is NULL"):
+    with pytest.raises(errors.ConfigurationError, match="'p' is NULL"):
         lab4.truncate("t", {"q": "a", "p": None})
     assert lab4.rows("t") == [(0, 1, "a"), (2, 2, "a"), (3, None, "a")]
     lab4.truncate("t", {"p": "2", "q": "a"})
@@ -78,12 +70,12 @@ def test_a_truncate_of_a_missing_or_invalid_partition_is_refused(lab4: Lab) -> N
     lab4.table("t", {"id": "bigint"}, partition={"p": "int"})
     lab4.table("whole", {"id": "bigint"})
     lab4.insert("t", [(1, 1)], ["id", "p"])
-    with pytest.raises(PartitionNotFoundError, match="p=2"):
+    with pytest.raises(errors.PartitionNotFoundError, match="p=2"):
         lab4.truncate("t", {"p": "2"})
-    with pytest.raises(UnknownColumnError, match="'id'"):
+    with pytest.raises(errors.UnknownColumnError, match="'id'"):
         lab4.truncate("t", {"id": "1"})
-    with pytest.raises(UnknownColumnError):
+    with pytest.raises(errors.UnknownColumnError):
         lab4.truncate("whole", {"p": "1"})
-    with pytest.raises(ConfigurationError, match="does not fit"):
+    with pytest.raises(errors.ConfigurationError, match="does not fit"):
         lab4.truncate("t", {"p": "one"})
     assert lab4.rows("t") == [(1, 1)]

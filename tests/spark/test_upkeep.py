@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyarrow import orc
@@ -15,7 +16,8 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockType, Metastore
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
@@ -23,15 +25,8 @@ from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
+from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import insert, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v"]

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    TagTakenError,
-    VersionDoubtfulError,
-    VersionGoneError,
-    VersionNotSettledError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
@@ -23,9 +16,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.tags import make_tag
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 Rows = list[tuple[object, ...]]
@@ -78,7 +69,7 @@ class Copies:
             if version < oldest:
                 for asked in ({"version": version}, {"timestamp": at}):
                     with pytest.raises(
-                        VersionGoneError, match=f"oldest readable version is {oldest}"
+                        errors.VersionGoneError, match=f"oldest readable version is {oldest}"
                     ):
                         as_of(self.lab, self.name, **asked)
                 continue
@@ -107,9 +98,9 @@ def test_each_version_equals_its_saved_copy_until_it_is_compacted_away(lab: Lab)
     lab.overwrite("t", [(11, 11)], ["id", "v"])
     lab.clean("t")
     assert as_of(lab, "t", version=6) == [(11, 11)]
-    with pytest.raises(VersionGoneError, match="oldest readable version is 6"):
+    with pytest.raises(errors.VersionGoneError, match="oldest readable version is 6"):
         as_of(lab, "t", version=5)
-    with pytest.raises(VersionUnknownError, match="has no version 7 yet"):
+    with pytest.raises(errors.VersionUnknownError, match="has no version 7 yet"):
         as_of(lab, "t", version=7)
 
 
@@ -139,7 +130,7 @@ def test_sql_statements_can_read_an_earlier_version_of_a_table(lab4: Lab) -> Non
     # a table back to what it was
     lab.script("INSERT OVERWRITE TABLE t SELECT * FROM t FOR VERSION AS OF 2")
     assert lab.rows("t") == [(1, 1, 1), (2, 2, 2), (3, 3, 1)]
-    with pytest.raises(VersionGoneError, match="oldest readable version is 4"):
+    with pytest.raises(errors.VersionGoneError, match="oldest readable version is 4"):
         as_of(lab, "t", version=2)
 
 
@@ -152,7 +143,7 @@ def test_partitions_of_a_version_are_pruned_and_a_dropped_one_raises_an_error(la
     lab.script("ALTER TABLE t DROP PARTITION (p=2)")
     assert as_of(lab, "t", version=1, where="p = 0") == [(0, 0, 0), (3, 3, 0), (6, 6, 0)]
     for where in (None, "p = 2", "p > 0"):
-        with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+        with pytest.raises(errors.VersionGoneError, match="partition p=2 was dropped"):
             as_of(lab, "t", version=1, where=where)
 
 
@@ -165,7 +156,7 @@ def test_a_version_above_an_open_write_id_is_refused_as_not_settled(lab3: Lab) -
     assert lab.client.allocate_write_id(txn, info.ref) == 2
     lab.insert("t", [(3, 3)], ["id", "v"])
     assert as_of(lab, "t", version=1) == [(1, 1)]
-    with pytest.raises(VersionNotSettledError, match="write ID 2 is still open"):
+    with pytest.raises(errors.VersionNotSettledError, match="write ID 2 is still open"):
         as_of(lab, "t", version=3)
     lab.client.abort_txn(txn)
     assert as_of(lab, "t", version=3) == [(1, 1), (3, 3)]
@@ -175,7 +166,7 @@ def test_a_version_above_an_open_write_id_is_refused_as_not_settled(lab3: Lab) -
 @pytest.mark.long_cases("3.1.3")
 def test_a_time_between_the_commit_bounds_of_a_foreign_write_is_refused(lab: Lab) -> None:
     lab.table("t", COLUMNS)
-    with pytest.raises(VersionUnknownError, match="created at"):
+    with pytest.raises(errors.VersionUnknownError, match="created at"):
         as_of(lab, "t", timestamp="2001-01-01T00:00:00Z")
     lab.insert("t", [(1, 1)], ["id", "v"])
     before = after_our_last(lab, "t")
@@ -189,14 +180,14 @@ def test_a_time_between_the_commit_bounds_of_a_foreign_write_is_refused(lab: Lab
     after = after_our_last(lab, "t")
     lab.compact("t", CompactionChoice.MINOR)  # which makes no version
     with pytest.raises(
-        VersionDoubtfulError, match=r"write ID 2 was committed after .* and by "
+        errors.VersionDoubtfulError, match=r"write ID 2 was committed after .* and by "
     ) as error:
         as_of(lab, "t", timestamp=before)
     assert (error.value.before, error.value.after) == (1, 2)
-    with pytest.raises(VersionDoubtfulError):
+    with pytest.raises(errors.VersionDoubtfulError):
         as_of(lab, "t", timestamp=between)
     assert as_of(lab, "t", timestamp=after) == [(1, 1), (3, 3)]
-    with pytest.raises(VersionUnknownError, match="no state at"):
+    with pytest.raises(errors.VersionUnknownError, match="no state at"):
         as_of(lab, "t", timestamp="2999-01-01T00:00:00Z")
 
 
@@ -220,7 +211,7 @@ def test_versions_after_the_drop_of_a_partition_are_readable(lab4: Lab) -> None:
     lab.clean("t")  # which notes that later versions never had it
     lab.insert("t", [(30, 30, 1)], ["id", "v", "p"])
     assert as_of(lab, "t", version=2) == [(1, 1, 1), (30, 30, 1)]
-    with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+    with pytest.raises(errors.VersionGoneError, match="partition p=2 was dropped"):
         as_of(lab, "t", version=1)
 
 
@@ -251,13 +242,13 @@ def test_a_tag_keeps_its_files_until_it_is_removed(lab4: Lab) -> None:
     lab.insert("t", [(1, 1)], ["id", "v"])
     lab.insert("t", [(2, 2)], ["id", "v"])
     make_tag(lab.client, lab.info("t"), "closing", VersionSpec.of(version=1))
-    with pytest.raises(TagTakenError, match="for version 1"):
+    with pytest.raises(errors.TagTakenError, match="for version 1"):
         make_tag(lab.client, lab.info("t"), "closing", VersionSpec.of(version=2))
     lab.overwrite("t", [(3, 3)], ["id", "v"])
     for _ in range(2):
         lab.clean("t")
     assert as_of(lab, "t", tag="closing") == [(1, 1)]
-    with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
+    with pytest.raises(errors.VersionGoneError, match="oldest readable version is 3"):
         as_of(lab, "t", version=2)
     lab.table("copy", COLUMNS)
     lab.script("INSERT INTO copy SELECT * FROM t FOR VERSION AS OF 'closing'")
@@ -265,5 +256,5 @@ def test_a_tag_keeps_its_files_until_it_is_removed(lab4: Lab) -> None:
     VersionNotes.of(lab.info("t")).forget_tag("closing")
     lab.clean("t")
     assert lab.directories("t") == ["base_0000003"]
-    with pytest.raises(VersionUnknownError, match="no tag 'closing'"):
+    with pytest.raises(errors.VersionUnknownError, match="no tag 'closing'"):
         as_of(lab, "t", tag="closing")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.acid.read.scan import scan
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 Seen = frozenset[tuple[object, ...]]
 _EVERY_S = 0.05

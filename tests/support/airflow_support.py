@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,21 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from airflow_hiveacid import operators
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 METASTORE_URI: Final = "thrift://metastore.example.com:9083"
 
@@ -300,6 +297,12 @@ class StateStore(dict[str, Any]):
 
     def delete(self, key: str) -> None:
         self.pop(key, None)
+
+
+def operator_of(text: str) -> tuple[Any, dict[str, Any]]:
+    """Return the operator's class and the arguments of a case: a name, and JSON."""
+    name, _, arguments = text.strip().partition(" ")
+    return getattr(operators, name), json.loads(arguments)
 
 
 def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) -> dict[str, Any]:

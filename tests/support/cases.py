@@ -7,14 +7,11 @@ text is the end of a line.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.jobs import metastore_statements
 from airflow_hiveacid.jobs.specs import maintenance, statements
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cases_of(file: Path) -> list[tuple[str, str]]:

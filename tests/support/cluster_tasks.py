@@ -9,26 +9,28 @@ import asyncio
 import itertools
 import json
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, Cluster, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import context_of, killed_when
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    StateStore,
+    context_of,
+    killed_when,
+)
+from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_yarn import ResourceManager as PretendedYarn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
-
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import Cluster
-    from tests.support.airflow_support import Connections, FakeSpark, StateStore
-    from tests.support.pretended_kubernetes import KubernetesServer
-    from tests.support.pretended_yarn import ResourceManager as PretendedYarn
 
 PATIENCE_S: Final = 60
 """How long a test waits for what has to happen."""

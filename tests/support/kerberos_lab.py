@@ -14,27 +14,21 @@ import struct
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import JARS, class_path
-from tests.support.chosen_versions import chosen
+from tests.support import chosen_versions, secret_search, short_jvms, spark_submit
 from tests.support.logins import access_kinds
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
-from tests.support.secret_search import files_below, forms_of
-from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
-from tests.support.spark_submit import SPARK_HOME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Self
 
 USER: Final = "etl"
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -121,7 +115,7 @@ class KerberosLab:
         access = access_kinds.kerberos(self.kdc)
         access = replace(access, core_settings={**access.core_settings, **self.hdfs.client})
         config = LocalMetastoreConfig(
-            version=chosen(self._version),
+            version=chosen_versions.chosen(self._version),
             data_dir=self.folder / "metastore",
             access=access,
             log_level="INFO",
@@ -204,7 +198,7 @@ class KerberosLab:
         # The master, too, finds Kerberos in HADOOP_CONF_DIR, and looks for a realm.
         daemons = {
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{self.hdfs.jvm_flag} {SHORT_LIVED}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{self.hdfs.jvm_flag} {short_jvms.SHORT_LIVED}",
         }
         commands = [
             (f"{deploy}.master.Master", *listen, "--port", str(port)),
@@ -215,7 +209,7 @@ class KerberosLab:
             try:
                 servers.extend(
                     subprocess.Popen(
-                        [str(SPARK_HOME / "bin" / "spark-class"), *command],
+                        [str(spark_submit.SPARK_HOME / "bin" / "spark-class"), *command],
                         env=self.environment({**daemons, **environment}),
                         stdout=log,
                         stderr=log,
@@ -267,10 +261,10 @@ class KerberosLab:
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": f"file:{work / 'events'}",
             "spark.driver.extraJavaOptions": self.hdfs.jvm_flag,
-            "spark.executor.extraJavaOptions": f"{self.hdfs.jvm_flag} {SHORT_LIVED}",
+            "spark.executor.extraJavaOptions": f"{self.hdfs.jvm_flag} {short_jvms.SHORT_LIVED}",
         }
         command = [
-            *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", master),
+            *(str(spark_submit.SPARK_HOME / "bin" / "spark-submit"), "--master", master),
             *(word for name in settings for word in ("--conf", f"{name}={settings[name]}")),
             *options,
             str(_DRIVER),
@@ -312,7 +306,7 @@ class KerberosLab:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            **ENVIRONMENT,
+            **short_jvms.ENVIRONMENT,
             **more,
         }
 
@@ -338,17 +332,17 @@ class KerberosLab:
         drivers alone have their tokens in there, so it comes last.
         """
         secrets: set[bytes] = set()
-        for _, keytab in files_below(self.folder, "*.keytab"):
+        for _, keytab in secret_search.files_below(self.folder, "*.keytab"):
             secrets.update(keys_of(keytab))
-        for _, kept in files_below(self.folder, "secrets.json"):
+        for _, kept in secret_search.files_below(self.folder, "secrets.json"):
             secrets.update(bytes.fromhex(text) for text in json.loads(kept))
         assert secrets, "nothing to look for"
-        wanted = [form for secret in secrets for form in forms_of(secret)]
+        wanted = [form for secret in secrets for form in secret_search.forms_of(secret)]
         pattern = re.compile(b"|".join(map(re.escape, wanted)))
         own = re.compile(r"(\.keytab|secrets\.json|principals|stash|cache-\w+|[0-9a-f]{32})\Z")
         found = [
             str(file.relative_to(self.folder))
-            for file, content in files_below(self.folder)
+            for file, content in secret_search.files_below(self.folder)
             if not own.search(file.name) and pattern.search(content)
         ]
         for process in Path("/proc").glob("[0-9]*"):

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from airflow_hiveacid.format.table import TableRef
+import pytest
+
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from tests.support.kerberos_lab import USER
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from tests.support.airflow_support import Connections
+from tests.support.kerberos_lab import USER, KerberosLab
 from tests.support.short_jvms import ENVIRONMENT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.airflow_support import Connections
-    from tests.support.kerberos_lab import KerberosLab
 
 ENCRYPTED: Final = {
     "spark.authenticate": "true",

@@ -15,17 +15,15 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.support.pretended_kubernetes import KubernetesServer, MissingError
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NO_IMAGE: Final = "registry.example.com/nowhere:1"
 IMAGE: Final = "spark:here"

@@ -6,16 +6,14 @@ All of it lies in one folder and ends with its block.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from tests.support.kubelet import IMAGE, Kubelet
 from tests.support.logins.openssl import make_certificates
 from tests.support.pretended_kubernetes import KubernetesServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SPACE: Final = "etl"
 _AUTHENTICATE: Final = "spark.kubernetes.authenticate."

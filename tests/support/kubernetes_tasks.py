@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
+from tests.support.airflow_support import Connections
+from tests.support.kubernetes_cluster import KubernetesCluster
 from tests.support.short_jvms import SHORT_LIVED
 from tests.support.yarn_tasks import SMALL, SPARK, insertion
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
-    from tests.support.airflow_support import Connections
-    from tests.support.kubernetes_cluster import KubernetesCluster
 
 
 def spark_home() -> Path:

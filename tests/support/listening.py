@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.site import HOST
-
-if TYPE_CHECKING:
-    import subprocess
 
 _START_S: Final = 120.0
 _POLL_S: Final = 0.05

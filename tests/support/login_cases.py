@@ -1,27 +1,26 @@
 """The login cases in words: what a real metastore must accept, and what it must refuse.
 
-`QUICK` ones run in `make test`, all in `make clusters`.
+They are in login_cases.toml. `quick` ones run in `make test`, all in `make clusters`.
 """
 
 from __future__ import annotations
 
 import socket
 import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-)
-from airflow_hiveacid.jobs.endpoint import Transport
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,
     HeaderLogin,
     KerberosLogin,
+    Login,
     PasswordLogin,
     Protection,
     SecretSource,
@@ -29,15 +28,10 @@ from airflow_hiveacid.jobs.logins import (
 )
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from tests.contract.relay import Relay
-from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, environ, live, skew
+from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, LoginLab, environ, live, skew
 from tests.support.logins.openssl import make_signer, write_private
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
-    from tests.support.login_lab import LoginLab
+_Made = Callable[[LoginLab, str], Login | None]
 
 
 @dataclass(frozen=True)
@@ -46,11 +40,11 @@ class Case:
 
     name: str
     kind: str
-    login: Callable[[LoginLab, str], Login]
+    login: _Made
     _: KW_ONLY
-    versions: tuple[str, ...] = (V4, V3)
-    quick: tuple[str, ...] = ()
-    is_behind_terminator: bool = False
+    versions: tuple[str, ...]
+    quick: tuple[str, ...]
+    is_behind_terminator: bool
 
     def run(self, lab: LoginLab, version: str) -> None:
         """Lives the small life."""
@@ -69,25 +63,25 @@ class Refusal:
     name: str
     kind: str
     endpoint: Callable[[LoginLab, str], MetastoreEndpoint]
-    error: type[HiveAcidError]
+    error: type[errors.HiveAcidError]
     words: str
     _: KW_ONLY
-    versions: tuple[str, ...] = (V4,)
-    is_quick: bool = True
-    environment: Callable[[LoginLab], dict[str, str]] = lambda _: {}
+    versions: tuple[str, ...]
+    is_quick: bool
+    environment: Callable[[LoginLab], dict[str, str]]
 
     @property
     def quick(self) -> tuple[str, ...]:
         return self.versions if self.is_quick else ()
 
-    def run(self, lab: LoginLab, version: str) -> HiveAcidError:
+    def run(self, lab: LoginLab, version: str) -> errors.HiveAcidError:
         """Tries it, and gives the error."""
         with environ(lab.environment):
             endpoint = self.endpoint(lab, version)
             with environ(self.environment(lab)), connect(endpoint) as client:
                 try:
                     client.valid_txns()
-                except HiveAcidError as error:
+                except errors.HiveAcidError as error:
                     lab.tell(error)
                     return error
         raise AssertionError(f"{self.name} was let in")
@@ -171,107 +165,13 @@ def _by_name(_: LoginLab, __: str) -> Login:
     return HeaderLogin(user="etl")
 
 
-_INTEGRITY, _PRIVACY = Protection.INTEGRITY, Protection.PRIVACY
-_KERBEROS, _TLS, _JWT = "kerberos", "kerberos and LDAP in TLS", "HTTPS by JWT"
-_BOTH = (V4, V3)
-_SHORT, _ONLY = "kerberos, short tokens", "kerberos, {} only"
-_AUTHENTICATED = _ONLY.format("authentication")
-CASES: Final = (
-    Case("Kerberos by keytab, auth-conf", _KERBEROS, _keytab(_PRIVACY), quick=_BOTH),
-    Case("Kerberos by cache, auth-conf", _KERBEROS, _cache, quick=(V4,)),
-    Case("Kerberos, complete principal instead of _HOST", _KERBEROS, _fixed_service),
-    Case("Kerberos by keytab, auth", _AUTHENTICATED, _keytab()),
-    Case("Kerberos by keytab, auth-int", _ONLY.format("integrity"), _keytab(_INTEGRITY)),
-    Case("Kerberos, metastore that requires auth-conf", _ONLY.format("privacy"), _keytab()),
-    Case("token, auth-conf", _KERBEROS, _token(_KERBEROS, _PRIVACY), quick=_BOTH),
-    Case("token, auth", _AUTHENTICATED, _token(_AUTHENTICATED)),
-    Case(
-        "token, auth-int", _ONLY.format("integrity"), _token(_ONLY.format("integrity"), _INTEGRITY)
-    ),
-    Case("token in a container's file", _KERBEROS, _container, quick=(V4,)),
-    Case("token of a proxy user", _KERBEROS, _proxied, quick=(V4,)),
-    Case("token from a token", _KERBEROS, _chained, quick=(V3,)),
-    Case(
-        "token from a token, after the maximum lifetime of the first token",
-        _SHORT,
-        _longer_than_a_token,
-    ),
-    Case("Kerberos within TLS", "kerberos in TLS", _keytab(), versions=(V3,)),
-    Case(
-        "Kerberos within TLS, metastore that also allows LDAP",
-        _TLS,
-        _keytab(),
-        versions=(V4,),
-        quick=(V4,),
-    ),
-    Case("token within TLS", "kerberos in TLS", _token("kerberos in TLS")),
-    Case(
-        "client certificate and Kerberos",
-        _KERBEROS,
-        _fixed_service,
-        quick=(V4,),
-        is_behind_terminator=True,
-    ),
-    Case(
-        "client certificate and password",
-        "kerberos and a user",
-        _of_settings,
-        versions=(V4,),
-        is_behind_terminator=True,
-    ),
-    Case("LDAP password within TLS", _TLS, _password, versions=(V4,), quick=(V4,)),
-    Case(
-        "LDAP password within TLS, metastore without Kerberos",
-        "LDAP in TLS",
-        _password,
-        versions=(V4,),
-    ),
-    Case(
-        "password from the metastore's settings, within TLS",
-        "a user in TLS",
-        _of_settings,
-        versions=(V4,),
-    ),
-    Case(
-        "password from the metastore's settings, metastore that also allows Kerberos",
-        "kerberos and a user",
-        _of_settings,
-        versions=(V4,),
-    ),
-    Case(
-        "password that a Java class of the metastore checks, within TLS",
-        "a class in TLS",
-        _of_settings,
-        versions=(V4,),
-    ),
-    Case("HTTP by name", "HTTP by name", _by_name, versions=(V4,)),
-    Case("HTTPS by name", "HTTPS by name", _by_name, versions=(V4,)),
-    Case("HTTP by JWT", "HTTP by JWT", _bearer, versions=(V4,)),
-    Case("HTTPS by JWT", _JWT, _bearer, versions=(V4,), quick=(V4,)),
-)
-
-
 # ---- what is not ---------------------------------------------------------------------------------
 
 
 def _with(
-    kind: str, login: Callable[[LoginLab, str], Login | None], **changes: object
+    kind: str, login: _Made, **changes: object
 ) -> Callable[[LoginLab, str], MetastoreEndpoint]:
     return lambda lab, version: lab.endpoint(kind, version, login(lab, version), **changes)
-
-
-def _refused(
-    name: str,
-    kind: str,
-    login: Callable[[LoginLab, str], Login | None],
-    error: type[HiveAcidError],
-    words: str,
-    *,
-    terms: Mapping[str, float] = MappingProxyType({}),
-    **more: Any,  # noqa: ANN401 - fields of the refusal
-) -> Refusal:
-    """A login that the metastore of this kind refuses; `terms` are of its connection."""
-    return Refusal(name, kind, _with(kind, login, **terms), error, words, **more)
 
 
 def _stale(lab: LoginLab, _: str) -> Login:
@@ -368,13 +268,18 @@ def _forged(lab: LoginLab, _: str) -> Login:
     return BearerLogin(bearer=SecretSource(file=str(file)), in_clear=True)
 
 
-def _wrong_path(lab: LoginLab, version: str) -> MetastoreEndpoint:
-    endpoint = lab.endpoint("HTTPS by JWT", version, _bearer(lab, version))
-    return replace(endpoint, uris=(endpoint.uris[0].replace("/metastore", "/elsewhere"),))
+def _at_path(path: str, login: _Made) -> Callable[[LoginLab, str], MetastoreEndpoint]:
+    """Calls another path than the metastore's."""
+
+    def made(lab: LoginLab, version: str) -> MetastoreEndpoint:
+        endpoint = lab.endpoint("HTTPS by JWT", version, login(lab, version))
+        return replace(endpoint, uris=(endpoint.uris[0].replace("/metastore", path),))
+
+    return made
 
 
 def _another_login(
-    kind: str, transport: Transport, login: Callable[[LoginLab, str], Login | None]
+    kind: str, transport: Transport, login: _Made
 ) -> Callable[[LoginLab, str], MetastoreEndpoint]:
     """Comes with another transport than the metastore has."""
 
@@ -395,168 +300,78 @@ def _nobody(_: LoginLab, __: str) -> None:
     return None
 
 
-_FINAL, _FOR_NOW = MetastoreLoginError, MetastoreUnavailableError
-REFUSALS: Final = (
-    _refused("outdated keytab", _KERBEROS, _stale, _FINAL, "old key of carol"),
-    _refused("keytab of a different principal", _KERBEROS, _of_another, _FINAL, "no key of alice"),
-    _refused("unknown principal", _KERBEROS, _deleted, _FINAL, "does not know gone@"),
-    _refused(
-        "service that the KDC does not know",
-        _KERBEROS,
-        _unknown_service,
-        _FINAL,
-        "does not know the metastore as hive/nowhere",
-    ),
-    _refused(
-        "service name of a different server",
-        _KERBEROS,
-        _other_service,
-        _FINAL,
-        "GSS initiate failed.*hive/other",
-        versions=_BOTH,
-    ),
-    _refused("expired ticket", _KERBEROS, _expired, _FOR_NOW, "tickets have expired"),
-    _refused("clock difference", _KERBEROS, _skewed, _FOR_NOW, "clock"),
-    _refused("no tickets", _KERBEROS, _no_tickets, _FOR_NOW, "there are no tickets"),
-    _refused(
-        "KDC that does not respond",
-        _KERBEROS,
-        _keytab(),
-        _FOR_NOW,
-        "KDC did not answer within 1 s",
-        environment=_silent_kdc,
-        terms={"connect_timeout_s": 1.0},
-    ),
-    _refused("no KDC", _KERBEROS, _keytab(), _FOR_NOW, "no KDC answers", environment=_no_kdc),
-    _refused(
-        "protection below the connection's minimum",
-        _TLS,
-        _keytab(_PRIVACY),
-        _FINAL,
-        "offers authentication.*requires at least privacy",
-    ),
-    _refused(
-        "token at a metastore that offers no protection",
-        _AUTHENTICATED,
-        _token(_AUTHENTICATED, None),
-        _FINAL,
-        "offers authentication.*requires at least integrity",
-        is_quick=False,
-    ),
-    _refused(
-        "cancelled token",
-        _KERBEROS,
-        _cancelled,
-        _FOR_NOW,
-        "has expired, was cancelled",
-        versions=_BOTH,
-    ),
-    _refused(
-        "expired token",
-        _SHORT,
-        _lapsed,
-        _FOR_NOW,
-        "has expired, was cancelled",
-        versions=_BOTH,
-        is_quick=False,
-    ),
+# ---- the cases of the file -----------------------------------------------------------------------
+
+_LOGINS: Final[Mapping[str, _Made]] = {
+    made.__name__.strip("_").replace("_", " "): made
+    for made in (
+        *(_fixed_service, _cache, _container, _proxied, _chained, _longer_than_a_token, _password),
+        *(_of_settings, _bearer, _by_name, _stale, _deleted, _of_another, _other_service, _forged),
+        *(_unknown_service, _expired, _skewed, _no_tickets, _wrong_password, _cancelled, _lapsed),
+        *(_expired_bearer, _nobody),
+    )
+}
+_ERRORS: Final[Mapping[str, type[errors.HiveAcidError]]] = {
+    "final": errors.MetastoreLoginError,
+    "for now": errors.MetastoreUnavailableError,
+}
+_ENVIRONMENTS: Final[Mapping[str, Callable[[LoginLab], dict[str, str]]]] = {
+    "silent kdc": _silent_kdc,
+    "no kdc": _no_kdc,
+    "": lambda _: {},
+}
+_FILE: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+
+
+def _versions(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple({"V4": V4, "V3": V3}[name] for name in names)
+
+
+def _login_of(entry: dict[str, Any], kind: str) -> _Made:
+    least = entry.get("protection", "authentication")
+    match entry["login"]:
+        case "keytab":
+            return _keytab(Protection(least))
+        case "token":
+            protection = None if least == "none" else Protection(least)
+            return _token(entry.get("token_of", kind), protection)
+        case name:
+            return _LOGINS[name]
+
+
+def _endpoint_of(entry: dict[str, Any]) -> Callable[[LoginLab, str], MetastoreEndpoint]:
+    kind = entry.get("metastore", entry["kind"])
+    login = _login_of(entry, kind)
+    if "path" in entry:
+        return _at_path(entry["path"], login)
+    if "transport" in entry:
+        return _another_login(kind, Transport(entry["transport"]), login)
+    return _with(kind, login, **entry.get("terms", {}))
+
+
+CASES: Final = tuple(
+    Case(
+        entry["name"],
+        entry["kind"],
+        _login_of(entry, entry["kind"]),
+        versions=_versions(entry.get("versions", ("V4", "V3"))),
+        quick=_versions(entry.get("quick", ())),
+        is_behind_terminator=entry.get("is_behind_terminator", False),
+    )
+    for entry in _FILE["login"]
+)
+REFUSALS: Final = tuple(
     Refusal(
-        "token of a different metastore",
-        _KERBEROS,
-        _with(_TLS, _token(_KERBEROS)),
-        _FOR_NOW,
-        "belongs to another metastore",
-        is_quick=False,
-    ),
-    _refused(
-        "wrong password",
-        _TLS,
-        _wrong_password,
-        _FINAL,
-        "password from file .*wrong.password is wrong",
-    ),
-    _refused(
-        "password to a metastore that requires Kerberos",
-        _KERBEROS,
-        _wrong_password,
-        _FINAL,
-        "Unsupported mechanism type PLAIN",
-        versions=_BOTH,
-    ),
-    _refused(
-        "no login to a metastore that requires Kerberos",
-        _KERBEROS,
-        _nobody,
-        _FOR_NOW,
-        "a required login",
-        versions=_BOTH,
-        terms={"call_timeout_s": 5.0},
-    ),
-    _refused(
-        "Kerberos to a metastore without logins",
-        "plain",
-        _fixed_service,
-        _FOR_NOW,
-        "broke off the login by GSSAPI|not speak SASL",
-        versions=_BOTH,
-        terms={"connect_timeout_s": 5.0},
-    ),
-    _refused(
-        "password to a metastore without logins",
-        "plain",
-        _wrong_password,
-        _FOR_NOW,
-        "not support SASL|not speak SASL",
-        versions=_BOTH,
-        terms={"connect_timeout_s": 5.0},
-    ),
-    Refusal(
-        "HTTP to a metastore that expects Thrift",
-        "plain",
-        _another_login("plain", Transport.HTTP, _by_name),
-        _FOR_NOW,
-        "Hive 3.1 does not support HTTP",
-        versions=_BOTH,
-    ),
-    Refusal(
-        "plain connection to a metastore that requires TLS",
-        _TLS,
-        _another_login(_TLS, Transport.PLAIN, _wrong_password),
-        _FOR_NOW,
-        "require TLS|not speak SASL",
-    ),
-    Refusal(
-        "Thrift to a metastore that expects HTTPS",
-        _JWT,
-        _another_login(_JWT, Transport.PLAIN, _nobody),
-        _FOR_NOW,
-        "TLS",
-    ),
-    Refusal(
-        "HTTP to a metastore that expects HTTPS",
-        _JWT,
-        _another_login(_JWT, Transport.HTTP, _by_name),
-        _FOR_NOW,
-        "URI must say http or https|HTTP 400",
-    ),
-    _refused(
-        "expired JWT",
-        _JWT,
-        _expired_bearer,
-        _FOR_NOW,
-        "HTTP 401: it rejects this login: the bearer token has expired",
-    ),
-    _refused(
-        "JWT with an unknown signer", _JWT, _forged, _FOR_NOW, "HTTP 401.*its signer is not trusted"
-    ),
-    _refused(
-        "user name to a metastore that requires a JWT",
-        _JWT,
-        _by_name,
-        _FOR_NOW,
-        "requires a bearer token",
-    ),
-    Refusal("wrong path", _JWT, _wrong_path, _FOR_NOW, "HTTP 405: the path is wrong"),
+        entry["name"],
+        entry["kind"],
+        _endpoint_of(entry),
+        _ERRORS[entry["error"]],
+        entry["words"],
+        versions=_versions(entry.get("versions", ("V4",))),
+        is_quick=entry.get("is_quick", True),
+        environment=_ENVIRONMENTS[entry.get("environment", "")],
+    )
+    for entry in _FILE["refusal"]
 )
 
 

@@ -11,17 +11,18 @@ import logging
 import os
 import struct
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import KerberosLogin
+from airflow_hiveacid.jobs.logins import KerberosLogin, Login
 from airflow_hiveacid.local.access import PLAIN, Access, Language
 from airflow_hiveacid.local.metastore.distribution import fetch
 from airflow_hiveacid.local.metastore.server import LocalMetastore
@@ -32,23 +33,11 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.support.chosen_versions import chosen
-from tests.support.logins import access_kinds
+from tests.support.logins import access_kinds, openssl
 from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
-from tests.support.logins.openssl import (
-    Certificates,
-    Signer,
-    make_certificates,
-    make_signer,
-    write_private,
-)
 from tests.support.secret_search import files_below
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.jobs.logins import Login
 
 V4, V3 = "4.0.1", "3.1.3"
 SERVICE: Final = "hive/_HOST@HIVEACID.TEST"
@@ -177,16 +166,16 @@ class LoginLab:
         return made
 
     @cached_property
-    def certificates(self) -> Certificates:
+    def certificates(self) -> openssl.Certificates:
         """An authority, and whom it vouches for."""
-        made = make_certificates(self.folder / "tls")
+        made = openssl.make_certificates(self.folder / "tls")
         self.note(made.store_password())
         return made
 
     @cached_property
-    def signer(self) -> Signer:
+    def signer(self) -> openssl.Signer:
         """Whose tokens metastores take."""
-        return make_signer(self.folder / "jwt")
+        return openssl.make_signer(self.folder / "jwt")
 
     @cached_property
     def custom_class(self) -> Path:
@@ -279,11 +268,11 @@ class LoginLab:
         self.kdc.fetch_tickets(name, file, life=life)
         return file
 
-    def bearer(self, *, life_s: float, signer: Signer | None = None) -> Path:
+    def bearer(self, *, life_s: float, signer: openssl.Signer | None = None) -> Path:
         """A file with a JWT of etl."""
         file = self.folder / f"jwt-{next(_numbers)}"
         text = (signer or self.signer).token("etl", life_s=life_s)
-        write_private(file, f"{self.note(text)}\n")
+        openssl.write_private(file, f"{self.note(text)}\n")
         return file
 
     def token(self, kind: str, version: str, owner: str, *, asked_by: str | None = None) -> Path:
@@ -292,7 +281,7 @@ class LoginLab:
         with connect(self.endpoint(kind, version, login)) as client:
             text = client.hms().get_delegation_token(owner, owner)
         file = self.folder / f"token-{next(_numbers)}"
-        write_private(file, f"{self.note(text)}\n")
+        openssl.write_private(file, f"{self.note(text)}\n")
         parts = parse_token(text)
         self.note(base64.b64encode(parts.password).decode())
         return file

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def matched_update(set_: Mapping[str, str], condition: str | None = None) -> MergeClause:

@@ -18,21 +18,18 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import requests
 
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import class_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 
 MEMORY_MB: Final = 3072
 NARROW_QUEUE: Final = "narrow"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import bucket_file
-
-if TYPE_CHECKING:
-    from functools import partial
-
-    from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.event_files import WritePlan
 
 
 class OneRow:

@@ -12,19 +12,17 @@ import copy
 import hashlib
 import json
 import re
+import ssl
 import struct
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Iterator
 
 KINDS: Final = {
     "pods": "Pod",

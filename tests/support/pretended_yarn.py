@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED"}
 ACCEPTED = {

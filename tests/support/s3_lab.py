@@ -12,26 +12,22 @@ import logging
 import os
 import subprocess
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+from wsgiref.types import WSGIApplication
 
 import boto3
 
+from airflow_hiveacid.local import process, releases, site
 from airflow_hiveacid.local.access import Access
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.process import free_port
-from airflow_hiveacid.local.releases import HIVE_4
-from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from tests.support.chosen_versions import chosen
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from wsgiref.types import WSGIApplication
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""
@@ -120,8 +116,8 @@ class MotoS3:
     @contextmanager
     def metastore(self, folder: Path) -> Iterator[LocalMetastore]:
         """A metastore that keeps its warehouse here, and may have tables elsewhere."""
-        config = LocalMetastoreConfig(
-            version=chosen(HIVE_4.version),
+        config = site.LocalMetastoreConfig(
+            version=chosen(releases.HIVE_4.version),
             data_dir=folder,
             access=self.access,
             extra_settings=self.warehouse,
@@ -171,7 +167,7 @@ class MotoS3:
         from moto.server import ThreadedMotoServer  # noqa: PLC0415 - Airflow's environment has none
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
-        server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
+        server = ThreadedMotoServer(ip_address=site.HOST, port=0, verbose=False)
         server.start()
         try:
             host, port = server.get_host_and_port()
@@ -188,16 +184,16 @@ class MotoS3:
             python: that environment's.
             log: where it writes down each request.
         """
-        port = free_port(HOST)
+        port = process.free_port(site.HOST)
         with log.open("wb") as said:
             server = subprocess.Popen(
-                [str(python), "-c", _SERVER, "--host", HOST, "--port", str(port)],
+                [str(python), "-c", _SERVER, "--host", site.HOST, "--port", str(port)],
                 stdout=said,
                 stderr=said,
             )
         try:
             until_listening(server, port)
-            yield cls._with_bucket(f"http://{HOST}:{port}")
+            yield cls._with_bucket(f"http://{site.HOST}:{port}")
         finally:
             server.terminate()
             server.wait()

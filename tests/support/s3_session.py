@@ -6,19 +6,16 @@ Keys go by the environment, as users give them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
-from tests.support.s3_lab import KEYS
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
+from tests.support.s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
-
-    from tests.support.s3_lab import MotoS3
 
 
 @contextmanager

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _DEPLOY: Final = "org.apache.spark.deploy"
 _LISTEN: Final = ("--host", HOST, "--webui-port", "0")

@@ -7,15 +7,16 @@ import itertools
 import os
 import sys
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.errors import HiveAcidError, InputError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
@@ -27,26 +28,11 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    RebalanceSpec,
-    RestoreSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeClause,
-    MergeSpec,
-    SourceSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
@@ -58,7 +44,7 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.versions.drops import noted_drop
+from airflow_hiveacid.versions.losses import noted_drop
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.convert import convert
@@ -74,13 +60,6 @@ from spark_apps.truncate import truncate
 from spark_apps.update import update
 from tests.support.short_jvms import CLASSES
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 
 def native_files(rows: DataFrame) -> list[str]:
@@ -258,38 +237,41 @@ class Lab:
     def insert(
         self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **options: object
     ) -> JobResult:
-        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        source = statements.SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
         return self.run(
-            InsertSpec(target=f"{self.db}.{name}", source=source, columns=tuple(columns)), **options
+            statements.InsertSpec(
+                target=f"{self.db}.{name}", source=source, columns=tuple(columns)
+            ),
+            **options,
         )  # type: ignore[arg-type]
 
     def overwrite(
         self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **spec: object
     ) -> JobResult:
-        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        source = statements.SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
         return self.run(
-            InsertSpec(
+            statements.InsertSpec(
                 target=f"{self.db}.{name}",
                 source=source,
                 columns=tuple(columns),
-                mode=InsertMode.OVERWRITE,
+                mode=statements.InsertMode.OVERWRITE,
                 **spec,  # type: ignore[arg-type]
             )
         )
 
     def delete(self, name: str, where: str | None = None, **options: object) -> JobResult:
-        return self.run(DeleteSpec(target=f"{self.db}.{name}", where=where), **options)  # type: ignore[arg-type]
+        return self.run(statements.DeleteSpec(target=f"{self.db}.{name}", where=where), **options)  # type: ignore[arg-type]
 
     def truncate(
         self, name: str, partition: Mapping[str, str | None] | None = None, **options: object
     ) -> JobResult:
-        spec = TruncateSpec(target=f"{self.db}.{name}", partition=partition or {})
+        spec = statements.TruncateSpec(target=f"{self.db}.{name}", partition=partition or {})
         return self.run(spec, **options)  # type: ignore[arg-type]
 
     def restore(
         self, name: str, version: int | str, *, plan_only: bool = False, **options: object
     ) -> JobResult:
-        spec = RestoreSpec(
+        spec = maintenance.RestoreSpec(
             target=f"{self.db}.{name}",
             version=VersionSpec.meant_by(version).text(),
             plan_only=plan_only,
@@ -297,16 +279,18 @@ class Lab:
         return self.run(spec, **options)  # type: ignore[arg-type]
 
     def rebalance(self, name: str, **spec: object) -> JobResult:
-        return self.run(RebalanceSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
+        return self.run(maintenance.RebalanceSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
 
     def load(self, name: str, location: str, **spec: object) -> JobResult:
-        found = LoadSpec(target=f"{self.db}.{name}", location=location, **spec)  # type: ignore[arg-type]
+        found = statements.LoadSpec(target=f"{self.db}.{name}", location=location, **spec)  # type: ignore[arg-type]
         return self.run(found)
 
     def update(
         self, name: str, assign: Mapping[str, str], where: str | None = None, **options: object
     ) -> JobResult:
-        return self.run(UpdateSpec(target=f"{self.db}.{name}", set=assign, where=where), **options)  # type: ignore[arg-type]
+        return self.run(
+            statements.UpdateSpec(target=f"{self.db}.{name}", set=assign, where=where), **options
+        )  # type: ignore[arg-type]
 
     def merge(
         self,
@@ -314,12 +298,12 @@ class Lab:
         rows: Sequence[Row],
         columns: Sequence[str],
         keys: Sequence[str],
-        clauses: Sequence[MergeClause],
+        clauses: Sequence[statements.MergeClause],
         condition: str | None = None,
         **options: object,
     ) -> JobResult:
-        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
-        spec = MergeSpec(
+        source = statements.SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        spec = statements.MergeSpec(
             target=f"{self.db}.{name}",
             source=source,
             keys=tuple(keys),
@@ -331,15 +315,17 @@ class Lab:
     def compact(
         self,
         name: str,
-        choice: CompactionChoice = CompactionChoice.AUTO,
+        choice: maintenance.CompactionChoice = maintenance.CompactionChoice.AUTO,
         partition: str | None = None,
         **options: object,
     ) -> JobResult:
-        spec = CompactSpec.of_table(f"{self.db}.{name}", choice=choice, partition=partition)
+        spec = maintenance.CompactSpec.of_table(
+            f"{self.db}.{name}", choice=choice, partition=partition
+        )
         return self.run(spec, **options)  # type: ignore[arg-type]
 
     def clean(self, name: str, **spec: object) -> JobResult:
-        return self.run(CleanSpec.of_table(f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
+        return self.run(maintenance.CleanSpec.of_table(f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
 
     def info(self, name: str) -> TableInfo:
         return self.client.get_table(TableRef(self.db, name))

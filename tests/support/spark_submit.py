@@ -8,17 +8,14 @@ import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.packager import application_path, build_archive
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec, application_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

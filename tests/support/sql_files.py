@@ -5,10 +5,7 @@ Lines that begin with `--` are comments for the reader of the file, and no part 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def sql_lines(file: Path) -> list[str]:

@@ -7,10 +7,12 @@ Each transaction is built of statements that the model does to lists of rows.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
@@ -21,15 +23,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.reading.helper_columns import partition_at
+from airflow_hiveacid.reading.request import partition_at
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from tests.support.merge_clauses import INSERT_ALL, matched_delete, matched_update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row
 
 COLUMNS: Final = {"id": "bigint", "v": "int", "p": "int"}
 NAMES: Final = tuple(COLUMNS)

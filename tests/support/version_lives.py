@@ -9,20 +9,13 @@ import json
 import math
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    StorageError,
-    TagTakenError,
-    VersionGoneError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
@@ -33,7 +26,14 @@ from airflow_hiveacid.format.snapshot import (
 )
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, removal
 from airflow_hiveacid.maintenance.clean import Cleaner
@@ -52,13 +52,8 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
-V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
+V3, V4 = conflicts.MetastoreGeneration.V3, conflicts.MetastoreGeneration.V4
 Row = tuple[int, str, int]
 Event = tuple[Row, int]
 
@@ -293,7 +288,7 @@ class Life:
 
         def delete(fs: object, path: str) -> None:
             if left[0] == 0:
-                raise StorageError(f"no more: {path}")
+                raise errors.StorageError(f"no more: {path}")
             left[0] -= 1
             delete_directory(fs, path)
 
@@ -314,7 +309,7 @@ class Life:
                 )
                 try:
                     done.append(cleaner.clean(info))
-                except (DeathError, StorageError):
+                except (DeathError, errors.StorageError):
                     return
             clean_tables.forget_unreadable(table, done)
 
@@ -324,7 +319,7 @@ class Life:
         try:
             past, roots = self.past(version=number), self.roots()
             states = past.states(roots, [list_table(i.location) for i in roots])
-        except HiveAcidError:
+        except errors.HiveAcidError:
             self.client.commit_txn(txn)
             return
         files = [self.path(i, d.text) for i, s in zip(roots, states, strict=True) for d in s.live]
@@ -346,9 +341,9 @@ class Life:
         name = self.dice.choice("abc")
         try:
             make_tag(self.client, self.table, name, VersionSpec.of(version=number))
-        except (VersionGoneError, VersionUnknownError, TagTakenError):
+        except (errors.VersionGoneError, errors.VersionUnknownError, errors.TagTakenError):
             return
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             assert error.retryable  # noqa: PT017 - any other error ends the life
             return
         self.tags[name] = {w for w in self.committed if w <= number}

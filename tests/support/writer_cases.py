@@ -1,8 +1,9 @@
 """Knows rows of every column type that the writer must carry, and how Hive's readers print them.
 
 A case is the columns, the rows as Python values that Arrow takes, and the rows as the judges' JSON
-has them. The values are the awkward ones: limits, NaN, NULL at each level, dates before the
-calendar reform, timestamps before 1970 with nanoseconds, text with and without blanks at its end.
+has them; most are in writer_cases.json. The values are the awkward ones: limits, NaN, NULL at each
+level, dates before the calendar reform, timestamps before 1970 with nanoseconds, text with and
+without blanks at its end.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import decimal
 import json
 import math
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,9 +25,6 @@ from airflow_hiveacid.format.types import CharType, PrimitiveType, parse_type
 from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 NANOS_PER_SECOND: Final = 10**9
 NANOSECONDS: Final = pa.timestamp("ns")
@@ -134,14 +134,6 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _moments(*texts: str | None) -> tuple[int | None, ...]:
-    return tuple(nanoseconds(text) if text else None for text in texts)
-
-
-def _dates(*texts: str | None) -> tuple[dt.date | None, ...]:
-    return tuple(dt.date.fromisoformat(text) if text else None for text in texts)
-
-
 def case_of(
     name: str, *columns: tuple[str, str, tuple[Any, ...]], timestamps: pa.DataType = NANOSECONDS
 ) -> WriterCase:
@@ -179,30 +171,51 @@ _PRINTERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "struct": _printed_struct,
 }
 
-D: Final = decimal.Decimal
-NUMBERS: Final = case_of(
-    "numbers",
-    ("b", "boolean", (True, False, None, True, False)),
-    ("t", "tinyint", (-128, 127, None, 0, 1)),
-    ("s", "smallint", (-32768, 32767, None, 0, -1)),
-    ("i", "int", (-(2**31), 2**31 - 1, None, 0, 7)),
-    ("l", "bigint", (-(2**63), 2**63 - 1, None, 0, -7)),
-    ("f", "float", (math.nan, math.inf, None, -math.inf, 0.1)),
-    ("d", "double", (math.nan, -math.inf, None, 5e-324, -0.1)),
-    (
-        "m",
-        "decimal(38,18)",
-        (
-            D("99999999999999999999.999999999999999999"),
-            D("-99999999999999999999.999999999999999999"),
-            None,
-            D("0.000000000000000001"),
-            D(0),
-        ),
-    ),
-    ("n", "decimal(5,2)", (D("999.99"), D("-999.99"), None, D("-0.50"), D("10.00"))),
-    ("o", "decimal(18,0)", (D(10**18 - 1), D(1 - 10**18), None, D(0), D(-1))),
-)
+
+def _read(value: Any, type_text: str) -> Any:  # noqa: ANN401 - JSON in, Python values out
+    """A value as Arrow takes it, of one as the file has it."""
+    if value is None:
+        return None
+    name = type_text.partition("(")[0].partition("<")[0]
+    reader = _READERS.get(name)
+    return value if reader is None else reader(value, type_text)
+
+
+def _read_map(value: Sequence[tuple[object, object]], type_text: str) -> object:
+    key, item = _split(type_text[4:-1])
+    return [(_read(k, key), _read(v, item)) for k, v in value]
+
+
+def _read_struct(value: Mapping[str, object], type_text: str) -> object:
+    types = dict(field.split(":", 1) for field in _split(type_text[7:-1]))
+    return {field: _read(one, types[field]) for field, one in value.items()}
+
+
+_READERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    "float": lambda value, _: float(value),
+    "double": lambda value, _: float(value),
+    "decimal": lambda value, _: decimal.Decimal(value),
+    "date": lambda value, _: dt.date.fromisoformat(value),
+    "timestamp": lambda value, _: nanoseconds(value),
+    "binary": lambda value, _: bytes.fromhex(value),
+    "array": lambda value, type_text: [_read(item, type_text[6:-1]) for item in value],
+    "map": _read_map,
+    "struct": _read_struct,
+}
+_FILE: Final = json.loads(Path(__file__).with_suffix(".json").read_text())
+
+
+def _case(name: str, *, timestamps: pa.DataType = NANOSECONDS) -> WriterCase:
+    """The case of this name in the file."""
+    columns = [
+        (column, type_, tuple(_read(value, type_) for value in values))
+        for title, values in _FILE[name].items()
+        for column, type_ in [title.split(" ", 1)]
+    ]
+    return case_of(name, *columns, timestamps=timestamps)
+
+
+NUMBERS: Final = _case("numbers")
 TEXT: Final = case_of(
     "text",
     ("s", "string", ("", "äöü €𝄞", None, "blank at end ", "x" * 3000)),
@@ -210,270 +223,25 @@ TEXT: Final = case_of(
     ("v", "varchar(5)", ("", "äöü€𝄞", None, "ab   ", "v")),
     ("x", "binary", (b"", b"\x00\xff\x80", None, b"a", bytes(range(256)))),
 )
-DATES: Final = case_of(
-    "dates",
-    (
-        "d",
-        "date",
-        _dates(
-            "0001-01-01",
-            "1582-10-04",
-            None,
-            "1582-10-15",
-            "1969-12-31",
-            "1970-01-01",
-            "9999-12-31",
-            "1500-02-28",
-        ),
-    ),
+DATES: Final = _case("dates")
+LATE_TIMESTAMPS: Final = _case("timestamps from 1970 on")
+WHOLE_EARLY_TIMESTAMPS: Final = _case("whole seconds before 1970")
+EARLY_FRACTIONS: Final = _case("fractions before 1970")
+FAR_MICROSECONDS: Final = _case("microseconds from year 1 to 9999", timestamps=pa.timestamp("us"))
+FAR_PAIRS: Final = _case("nanoseconds from year 1 to 9999", timestamps=PAIR_TYPE)
+NEAR_PAIRS: Final = _case("pairs that fit nanoseconds", timestamps=PAIR_TYPE)
+NESTED: Final = _case("nested")
+LISTS_AND_STRUCTS: Final = replace(
+    NESTED, name="lists and structs", columns=NESTED.columns[:5], values=NESTED.values[:5]
 )
-LATE_TIMESTAMPS: Final = case_of(
-    "timestamps from 1970 on",
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "1970-01-01 00:00:00",
-            "1970-01-01 00:00:00.000000001",
-            None,
-            "2038-01-19 03:14:08.123456789",
-            "2024-03-10 02:30:00.5",
-            "2262-04-11 23:47:16.854775807",
-            "2015-01-01 00:00:00",
-            "2014-12-31 23:59:59.999999999",
-        ),
-    ),
-)
-WHOLE_EARLY_TIMESTAMPS: Final = case_of(
-    "whole seconds before 1970",
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "1969-12-31 23:59:59",
-            "1900-01-01 00:00:00",
-            None,
-            "1677-09-21 00:12:44",
-            "1969-12-31 23:59:58",
-        ),
-    ),
-)
-EARLY_FRACTIONS: Final = case_of(
-    "fractions before 1970",
-    ("i", "bigint", (1, 2, 3, 4, 5, 6, 7)),
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "1969-12-31 23:59:58.5",
-            "1969-12-31 23:59:58.999999999",
-            None,
-            "1900-01-01 00:00:00.123456789",
-            "1677-09-21 00:12:44.1",
-            "1969-12-31 23:59:59.000999999",
-            "1965-05-05 05:05:05.000000001",
-        ),
-    ),
-    (
-        "m",
-        "decimal(20,3)",
-        (D("1.5"), None, D("-12345678901234567.891"), D(0), D("0.001"), D("-0.001"), D(7)),
-    ),
-    (
-        "d",
-        "date",
-        (
-            dt.date(1, 1, 1),
-            None,
-            dt.date(1582, 10, 4),
-            dt.date(1969, 12, 31),
-            dt.date(9999, 12, 31),
-            dt.date(2000, 2, 29),
-            dt.date(1970, 1, 1),
-        ),
-    ),
-    ("c", "char(3)", ("a", "", None, "abc", "ä", "x ", "z")),
-    ("x", "binary", (b"", b"\x00", None, b"\xff", b"a", b"b", b"c")),
-    ("f", "float", (0.1, math.nan, None, math.inf, -1.5, 0.0, 3.0)),
-    ("b", "boolean", (True, None, False, True, False, True, False)),
-)
-FAR_MICROSECONDS: Final = case_of(
-    "microseconds from year 1 to 9999",
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "0001-01-01 00:00:00",
-            "9999-12-31 23:59:59.999999",
-            None,
-            "1582-10-04 12:00:00",
-            "1582-10-10 00:00:00",
-            "1582-10-15 00:00:00",
-            "1500-02-28 23:59:59.5",
-            "2024-01-01 00:00:00",
-        ),
-    ),
-    timestamps=pa.timestamp("us"),
-)
-FAR_PAIRS: Final = case_of(
-    "nanoseconds from year 1 to 9999",
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "0001-01-01 00:00:00.000000001",
-            "9999-12-31 23:59:59.999999999",
-            None,
-            "1582-10-04 12:00:00",
-            "1969-12-31 23:59:58.9",
-            "2024-01-01 00:00:00.123456789",
-        ),
-    ),
-    timestamps=PAIR_TYPE,
-)
-NEAR_PAIRS: Final = case_of(
-    "pairs that fit nanoseconds",
-    (
-        "t",
-        "timestamp",
-        _moments(
-            "1970-01-01 00:00:00",
-            None,
-            "2262-04-11 23:47:15.999999999",
-            "1969-12-31 00:00:00",
-        ),
-    ),
-    timestamps=PAIR_TYPE,
-)
-_LISTS_AND_STRUCTS: Final = (
-    ("a", "array<string>", ([], ["x", None, ""], None, ["y"], [None], ["z"])),
-    (
-        "s",
-        "struct<x:int,y:string,z:array<bigint>>",
-        (
-            {"x": 1, "y": "a", "z": [1]},
-            {"x": None, "y": None, "z": None},
-            None,
-            {"x": 2, "y": "", "z": []},
-            None,
-            {"x": 3, "y": "c", "z": [None, 3]},
-        ),
-    ),
-    (
-        "l",
-        "array<struct<x:int,y:array<string>>>",
-        (
-            [{"x": 1, "y": ["p"]}],
-            [None, {"x": 2, "y": None}],
-            None,
-            [],
-            [None],
-            [{"x": 3, "y": []}, None, {"x": 4, "y": [None, "q"]}],
-        ),
-    ),
-    (
-        "k",
-        "array<struct<x:decimal(10,2),y:array<double>>>",
-        (
-            [{"x": D("1.50"), "y": [-0.0]}],
-            [None, {"x": D("-0.01"), "y": None}],
-            None,
-            [],
-            [None],
-            [{"x": None, "y": []}, None, {"x": D(7), "y": [None, 1.5]}],
-        ),
-    ),
-    ("r", "array<array<int>>", ([[1], [], None, [2, None]], None, [], [None], [[]], [[3]])),
-)
-LISTS_AND_STRUCTS: Final = case_of("lists and structs", *_LISTS_AND_STRUCTS)
-NESTED: Final = case_of(
-    "nested",
-    *_LISTS_AND_STRUCTS,
-    ("m", "map<string,int>", ([], [("k", 1), ("l", None)], None, [("", 0)], [("n", -1)], [])),
-    (
-        "n",
-        "map<int,struct<x:string,y:decimal(10,2)>>",
-        (
-            [(1, {"x": "a", "y": D("1.50")})],
-            [(2, None)],
-            None,
-            [(3, {"x": None, "y": None})],
-            [],
-            [(4, {"x": "", "y": D("-0.01")}), (5, None)],
-        ),
-    ),
-    (
-        "o",
-        "struct<p:struct<q:struct<r:date>>>",
-        (
-            {"p": {"q": {"r": dt.date(1400, 1, 1)}}},
-            {"p": None},
-            None,
-            {"p": {"q": None}},
-            {"p": {"q": {"r": None}}},
-            {"p": {"q": {"r": dt.date(2024, 2, 29)}}},
-        ),
-    ),
-    ("c", "array<char(3)>", (["a"], [None, "bcd"], None, [], ["ä"], ["x "])),
-)
-NESTED_EARLY_FRACTIONS: Final = case_of(
-    "nested fractions before 1970",
-    (
-        "a",
-        "array<timestamp>",
-        (
-            [nanoseconds("1950-01-01 00:00:00.5"), None],
-            None,
-            [],
-            [nanoseconds("2020-01-01 00:00:00.25")],
-        ),
-    ),
-    (
-        "m",
-        "map<string,timestamp>",
-        ([("k", nanoseconds("1950-01-01 00:00:00.000000001"))], [("l", None)], None, []),
-    ),
-    (
-        "s",
-        "struct<x:timestamp,y:array<struct<z:decimal(38,2)>>>",
-        (
-            {"x": None, "y": [None, {"z": D("1.25")}]},
-            None,
-            {"x": nanoseconds("1969-12-31 23:59:58.75"), "y": None},
-            {"x": nanoseconds("1970-01-01 00:00:00.75"), "y": []},
-        ),
-    ),
-    (
-        "n",
-        "struct<p:struct<q:int,r:string>>",
-        ({"p": None}, {"p": {"q": 1, "r": "a"}}, None, {"p": {"q": None, "r": "b"}}),
-    ),
-)
-
-_DEEP_VALUES: Final[Mapping[str, tuple[Any, Any]]] = {
-    "boolean": (True, False),
-    "tinyint": (-128, 127),
-    "smallint": (-32768, 32767),
-    "int": (-(2**31), 2**31 - 1),
-    "bigint": (-(2**63), 2**63 - 1),
-    "float": (math.nan, -0.0),
-    "double": (math.nan, -0.0),
-    "decimal(38,18)": (D("99999999999999999999.999999999999999999"), D("-0.000000000000000001")),
-    "decimal(5,2)": (D("-999.99"), D("0.10")),
-    "string": ("", "äöü €𝄞 "),
-    "varchar(5)": ("äöü€𝄞", "ab "),
-    "char(5)": ("äöü€𝄞", "ab"),
-    "binary": (b"\x00\xff\x80", b""),
-    "date": (dt.date(1, 1, 1), dt.date(9999, 12, 31)),
-}
-"""Values that get lost, of each type that can be a key and three levels down."""
+NESTED_EARLY_FRACTIONS: Final = _case("nested fractions before 1970")
 
 
 def _deep(name: str, *moments: str) -> WriterCase:
     """Each type within arrays of maps of structs, and as a key; NULL at every level."""
-    values = {**_DEEP_VALUES, "timestamp": tuple(map(nanoseconds, moments))}
     columns: list[tuple[str, str, tuple[Any, ...]]] = []
-    for at, (type_, (first, other)) in enumerate(values.items()):
+    for at, (type_, texts) in enumerate({**_FILE["three levels"], "timestamp": moments}.items()):
+        first, other = (_read(text, type_) for text in texts)
         rows: tuple[Any, ...] = (
             [[("k", {"v": first})], [("l", {"v": other})]],
             [None, [("k", None)], [("k", {"v": None})]],

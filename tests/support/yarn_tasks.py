@@ -9,26 +9,22 @@ import subprocess
 import threading
 import time
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from airflow_hiveacid.cli.spark_wheel import LIBRARIES
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.support.airflow_support import run_task
-from tests.support.short_jvms import SHORT_LIVED
+from tests.support import airflow_support, mini_yarn, short_jvms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow.sdk import BaseOperator
-
-    from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.mini_yarn import MiniYarn
 
 SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark"
 SMALL: Final[dict[str, Any]] = {
@@ -42,8 +38,8 @@ _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.yarn.am.memory": "256m",
-    "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.yarn.am.extraJavaOptions": short_jvms.SHORT_LIVED,
+    "spark.executor.extraJavaOptions": short_jvms.SHORT_LIVED,
 }
 _DEADLINE_S: Final = 300
 # Of a distribution and all that it needs, which files are installed: asked of who has them.
@@ -81,7 +77,7 @@ def small(mode: str, *, python: bool = True, **conf: str) -> dict[str, Any]:
     if python:
         own["spark.pyspark.python"] = str(SPARK / "bin" / "python")
     if mode == "cluster":
-        own["spark.driver.extraJavaOptions"] = SHORT_LIVED
+        own["spark.driver.extraJavaOptions"] = short_jvms.SHORT_LIVED
     return {"conn_id": f"yarn_{mode}", "conf": _CONF | own | conf, **SMALL}
 
 
@@ -126,7 +122,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def kill_containers(yarn: MiniYarn, application: str, *, driver: bool) -> int:
+def kill_containers(yarn: mini_yarn.MiniYarn, application: str, *, driver: bool) -> int:
     """Kill all processes of an application's first container, or of its others; answers how many.
 
     The first is the application master's, with the driver in it in cluster mode.
@@ -168,4 +164,4 @@ def lost_when(task: BaseOperator, context: dict[str, Any], ready: Any) -> None: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterRun, "_pause", pause)
         with pytest.raises(KeyboardInterrupt):
-            run_task(task, context)
+            airflow_support.run_task(task, context)

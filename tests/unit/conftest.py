@@ -5,21 +5,16 @@ The metastore's clock stands still.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
 
 
 @pytest.fixture

@@ -7,14 +7,11 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.secret_search import files_with, run_looking
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _WORD = f"canary-of-a-search-{os.getpid()}"  # whoever runs this as well has another
 _SECRET = _WORD.encode()

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -12,14 +12,8 @@ from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.supported_versions import AIRFLOW, JAVA, METASTORE, PAGE, PYSPARK
+from airflow_hiveacid.supported_versions import AIRFLOW, JAVA, METASTORE, PAGE, PYSPARK, Window
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.supported_versions import Window
-
 
 OLD, NEW = "too old", "too new"
 

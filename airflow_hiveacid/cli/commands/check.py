@@ -9,39 +9,30 @@ what to do, and the later steps still run.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
 import subprocess
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
-from airflow_hiveacid.cli.output import Answer, field, shown
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    JobFailedError,
-    StorageError,
-)
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.cli.output import Answer, Record, field, shown
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.supported_versions import PYSPARK
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
-
-    from airflow_hiveacid.cli.output import Record
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
@@ -51,25 +42,19 @@ _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One step of the check: its name, and the function that runs the step and returns a text."""
-
     name: str
     run: Callable[[argparse.Namespace], str]
 
 
 def check(options: argparse.Namespace) -> Iterator[str]:
-    """Run all steps, and yield the result of each.
-
-    Raises:
-        CheckFailedError: at least one step failed.
-    """
+    """Run all steps, and yield the result of each."""
     records: list[Record] = []
-    failed: list[HiveAcidError] = []
+    failed: list[errors.HiveAcidError] = []
     steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)
     for step in steps:
         try:
             result, is_ok = step.run(options), True
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             result, is_ok = str(error), False
             failed.append(error)
         records.append({"step": step.name, "is_ok": is_ok, "found": result})
@@ -100,7 +85,7 @@ def _settings(options: argparse.Namespace) -> str:
     with cli_metastore.connected(options) as client:
         findings = preflight(client)
     if findings:
-        raise HiveAcidError("; ".join(map(str, findings)))
+        raise errors.HiveAcidError("; ".join(map(str, findings)))
     return "dead transactions are ended"
 
 
@@ -109,13 +94,13 @@ def _java(_: argparse.Namespace) -> str:
     if program is None:
         home = os.environ.get("JAVA_HOME")
         where = f"in {home}/bin (JAVA_HOME)" if home else "on PATH"
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"there is no java {where}; install Java {_JAVA}, or set JAVA_HOME"
         )
     version = version_in(_output_of([program, "-version"]))
     if version is None or version < _JAVA:
         problem = "does not print its version" if version is None else "is too old"
-        raise ConfigurationError(f"{program} {problem}; Spark needs Java {_JAVA} or newer")
+        raise errors.ConfigurationError(f"{program} {problem}; Spark needs Java {_JAVA} or newer")
     return f"Java {version} ({program})"
 
 
@@ -123,7 +108,7 @@ def _spark(options: argparse.Namespace) -> str:
     program = _spark_submit(options)
     match = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
     if match is None:
-        raise ConfigurationError(f"{program} --version does not print a version of Spark")
+        raise errors.ConfigurationError(f"{program} --version does not print a version of Spark")
     PYSPARK.check(match[1], newest=True)
     return f"Spark {match[1]} ({program})"
 
@@ -132,7 +117,7 @@ def _spark_submit(options: argparse.Namespace) -> str:
     directory = _bin_dir(options)
     program = shutil.which("spark-submit", path=directory)
     if program is None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"there is no spark-submit {f'in {directory}' if directory else 'on PATH'}. Set the"
             " option spark_bin_dir of section [hiveacid] to its directory; `spark-environment DIR`"
             " creates one in DIR/bin"
@@ -169,7 +154,9 @@ def _result_dir(options: argparse.Namespace) -> str:
     write_bytes(fs, f"{path}/probe", sent)
     try:
         if read_bytes(fs, f"{path}/probe") != sent:
-            raise StorageError(f"{directory}: the check wrote a file, and read different content")
+            raise errors.StorageError(
+                f"{directory}: the check wrote a file, and read different content"
+            )
     finally:
         delete_directory(fs, path)
     return f"{directory} can be written and read from this machine"
@@ -203,18 +190,18 @@ def _job(options: argparse.Namespace) -> str:
             client.drop_table(new.ref, purge=True)
 
 
-def _failure_of(command: Sequence[str], bin_dir: str | None) -> ConfigurationError | None:
+def _failure_of(command: Sequence[str], bin_dir: str | None) -> errors.ConfigurationError | None:
     try:
         _output_of(command, bin_dir)
-    except ConfigurationError as error:
+    except errors.ConfigurationError as error:
         return error
     return None
 
 
-def _what_came_of(result_file: Path, failure: ConfigurationError | None) -> str:
+def _what_came_of(result_file: Path, failure: errors.ConfigurationError | None) -> str:
     """Describe the job's result; if it failed, raise the job's error or that of its process."""
     if not result_file.exists():
-        raise failure or JobFailedError("spark-submit ended without a result of the job")
+        raise failure or errors.JobFailedError("spark-submit ended without a result of the job")
     result = JobResult.parse(result_file.read_text(encoding="utf-8"))
     if result.error is not None:
         raise result.error.rebuild()
@@ -238,10 +225,10 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
             env={**os.environ, "PATH": f"{first}{path}"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
+        raise errors.ConfigurationError(f"cannot run {command[0]}: {error}") from error
     if process.returncode:
         lines = process.stdout.strip().splitlines() or ["no output"]
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{' '.join(command)} ended with {process.returncode}: {lines[-1]}"
         )
     return process.stdout

@@ -7,15 +7,20 @@ functions of sensors and cleaning, and change nothing.
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
 from airflow_hiveacid.format.errors import NotTransactionalError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean import CleaningOutcome
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.collecting.findings import (
     Finding,
     Urgency,
@@ -27,15 +32,8 @@ from airflow_hiveacid.operators.collecting.findings import (
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-
+from airflow_hiveacid.versions.keeping import opted_out_of
+from airflow_hiveacid.watch.health import compaction_need
 
 _HEALTH_COLUMNS: Final = (
     partition(),
@@ -55,8 +53,6 @@ _HEALTH_COLUMNS: Final = (
 
 def health(options: argparse.Namespace) -> Iterator[str]:
     """Yield the measurements of each partition, and why it is due, or paused after failures."""
-    from airflow_hiveacid.watch.health import compaction_need  # noqa: PLC0415 - needs pyarrow
-
     name = None if options.partition is None else str(options.partition)
     with cli_metastore.connected(options) as client:
         need = compaction_need(client, options.table, name, _given_thresholds(options))
@@ -70,12 +66,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the findings about a table.
-
-    Raises:
-        NotTransactionalError: the table is not transactional.
-        HiveAcidError: the table does not exist or cannot be listed.
-    """
+    """Yield the findings about a table."""
     thresholds = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
@@ -120,9 +111,6 @@ def _share(ratio: float | None) -> str:
 
 
 def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
-    from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - pyarrow
-    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
-
     switched_off = opted_out_of(table, NO_CLEANUP)
     if switched_off is not None:
         yield Finding(

@@ -6,22 +6,21 @@ read a directory without a metastore.
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import METASTORE_NAMES, option_name
-from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
+from airflow_hiveacid.cli.output import Answer, Column, Record, count, field, partition, shown
+from airflow_hiveacid.cli.rows import ROW_ID, records
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.words import several
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.cli.output import Record
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.storage.acid.read.inspect import inspect
+from airflow_hiveacid.storage.plain.rows import rows_of
 
 _DEFAULT_LIMIT: Final = 50
 _MOST_IDS: Final = 10
@@ -32,8 +31,6 @@ _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema", "insert_only")
 
 def scan(options: argparse.Namespace) -> Iterator[str]:
     """Yield the visible rows in batches."""
-    from airflow_hiveacid.cli.rows import ROW_ID, records  # noqa: PLC0415 - needs pyarrow
-
     _check(options, needed=("write_ids", "schema"))
     default = _DEFAULT_LIMIT if options.output == "table" else 0
     limit = default if options.limit is None else options.limit
@@ -68,9 +65,6 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
 
 def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
     """Yield the type and state of every directory."""
-    from airflow_hiveacid.storage.acid.read.inspect import inspect  # noqa: PLC0415 - needs pyarrow
-    from airflow_hiveacid.storage.plain.rows import rows_of  # noqa: PLC0415 - as above
-
     _check(options, needed=("write_ids",))
     with cli_view.looking(options, holds_files=False) as view:
         records = [
@@ -102,7 +96,6 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _json(batches: Iterable[Sequence[Record]]) -> Iterator[str]:
-    """Yield one JSON list in pieces, one row on each line."""
     separator = "[\n"
     for batch in batches:
         if batch:
@@ -147,7 +140,6 @@ def _few(ids: Sequence[int]) -> str:
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Check that either a table or a location is given, and that its options are allowed."""
     by_table = options.table is not None
     if by_table == (options.location is not None):
         raise ConfigurationError("give either TABLE, such as demo.orders, or --location")

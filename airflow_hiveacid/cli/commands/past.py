@@ -6,28 +6,36 @@ metastore and the table's files, and read no rows.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
-from airflow_hiveacid.cli.output import Answer, Column, count, field, moment, shown, value_text
+from airflow_hiveacid.cli.output import (
+    Answer,
+    Column,
+    Record,
+    count,
+    field,
+    moment,
+    shown,
+    value_text,
+)
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.process_user import process_user
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.cli.output import Record
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.versions.history import TableHistory, VersionEntry
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.versions.history import TableHistory, VersionEntry, history_of
+from airflow_hiveacid.versions.keeping import keep_no_more, keep_readable
+from airflow_hiveacid.versions.past import existing_tag
+from airflow_hiveacid.versions.tags import make_tag, time_from_now
 
 _MOST_NAMED: Final = 3
 # The number of characters of an ISO 8601 time to the minute, and to the second.
@@ -37,8 +45,6 @@ _SECONDS: Final = 19
 
 def history(options: argparse.Namespace) -> Iterator[str]:
     """Yield the versions of a table, newest first."""
-    from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
-
     with _table(options) as (client, table):
         table_history = history_of(client, table, most=options.limit or None)
     yield shown(history_answer(table_history), options.output)
@@ -121,12 +127,6 @@ def _summary(found: TableHistory) -> Iterator[str]:
 
 def tag(options: argparse.Namespace) -> Iterator[str]:
     """Make or remove a tag, or list all tags of a table."""
-    from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs pyarrow
-        VersionNotes,
-    )
-    from airflow_hiveacid.versions.past import existing_tag  # noqa: PLC0415 - as above
-    from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - as above
-
     _check_tag(options)
     with _table(options) as (client, table):
         notes = VersionNotes.of(table)
@@ -158,11 +158,6 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
 
 def keep(options: argparse.Namespace) -> Iterator[str]:
     """Keep a table's past versions, or stop keeping them."""
-    from airflow_hiveacid.versions.keeping import (  # noqa: PLC0415 - needs pyarrow
-        keep_no_more,
-        keep_readable,
-    )
-
     with _table(options) as (client, table):
         if options.off:
             keep_no_more(client, table)
@@ -184,7 +179,6 @@ def _few(names: list[str]) -> str:
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Raise an error for an option that the command would otherwise ignore."""
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name) is not None:

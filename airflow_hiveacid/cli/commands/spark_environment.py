@@ -10,14 +10,16 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.cli.spark_wheel import NAME, PYSPARK, build_spark_wheel
@@ -26,10 +28,6 @@ from airflow_hiveacid.jobs.packager import scratch_errors
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.process_user import user_path
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""
@@ -53,11 +51,7 @@ def spark_environment(options: argparse.Namespace) -> Iterator[str]:
 
 
 def pyspark_requirement(pyspark: str | None) -> str:
-    """Return the requirement of a version of PySpark, usually that of the cluster; None for any.
-
-    Raises:
-        ConfigurationError: this provider does not support that version of PySpark.
-    """
+    """Return the requirement of a version of PySpark, usually that of the cluster; None for any."""
     if pyspark is None:
         return PYSPARK
     is_version = re.match(r"\d+\.\d+(\.|$)", pyspark)
@@ -72,12 +66,7 @@ def pyspark_requirement(pyspark: str | None) -> str:
 def make(
     directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
 ) -> Iterator[str]:
-    """Create the environment, or complete an existing environment; yield the steps and settings.
-
-    Raises:
-        ConfigurationError: the environment has pyspark-client, this provider does not support the
-            version of PySpark, or a program failed.
-    """
+    """Create the environment, or complete an existing environment; yield the steps and settings."""
     home = user_path(directory)
     if any(home.glob("lib/python3*/site-packages/pyspark_client-*.dist-info")):
         raise ConfigurationError(
@@ -108,10 +97,6 @@ def add_s3a(directory: str) -> Iterator[str]:
 
     The jars must be for this Spark's version of Hadoop. Other jars lack classes or methods that
     this Hadoop calls.
-
-    Raises:
-        ConfigurationError: there is no Spark, its version of Hadoop is not supported, or Maven
-            failed.
     """
     home = user_path(directory)
     jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
@@ -145,9 +130,6 @@ def pack(directory: str, archive: str) -> Iterator[str]:
 
     The archive does not contain Python itself, so every node needs the same Python at the same
     path.
-
-    Raises:
-        ConfigurationError: the environment is missing, or the archive cannot be written.
     """
     home, target = user_path(directory), user_path(archive)
     try:

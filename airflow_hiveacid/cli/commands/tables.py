@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Iterator, Sequence
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import DatabaseNotFoundError
-from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, NO_CLEANUP, READABLE_FOR, opted_out
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.cli.output import Record
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
 def tables(options: argparse.Namespace) -> Iterator[str]:

@@ -6,22 +6,19 @@ Input is parsed options. Output is the metastore's lists, as returned by `SHOW T
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, Record, field, moment, partition, shown
 from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:
@@ -73,12 +70,7 @@ _NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
 
 
 def abort(options: argparse.Namespace) -> Iterator[str]:
-    """Abort transactions one after another, and yield the result for each transaction.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        TransactionError: a transaction is unknown or has ended; all remaining ones were aborted.
-    """
+    """Abort transactions one after another, and yield the result for each transaction."""
     records: list[Record] = []
     with cli_metastore.connected(options) as client:
         try:

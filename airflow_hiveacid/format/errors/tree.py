@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 
 
 class HiveAcidError(Exception):

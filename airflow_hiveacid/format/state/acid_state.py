@@ -1,8 +1,6 @@
 """Choose the files of one root that a reader sees: base, deltas and original files.
 
-Input is a listing of one root, and the write IDs and transactions that are visible to a reader.
-Output lists every directory with its files and its status for that reader, as `selection` chooses.
-`flat_state` does so for a table without transactions. Must not read file contents.
+`selection` decides the status of each directory. Must not read file contents.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -25,7 +23,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -175,19 +173,14 @@ def resolve(
 ) -> AcidState:
     """Choose the files of one root that are visible to a reader.
 
-    Args:
-        listing: all files and directories below the root, in any order.
-        write_ids: the reader's; for a compactor or cleaner, only those that it can process.
-        txns: the reader's, to show whether a compactor's output (suffix `_v`) is visible. None
-            means that all compactions count as committed, as in Trino; pass it only if no
-            compaction is in progress and none has failed.
-        kind: the table's kind; in an insert-only table a data file may have any name.
+    `write_ids` are the reader's; for a compactor or cleaner, only those that it can process. `txns`
+    show whether a compactor's output (suffix `_v`) is visible. None means that all compactions
+    count as committed, as in Trino; pass it only if no compaction is in progress and none has
+    failed. In an insert-only table, a data file may have any name.
 
-    Raises:
-        NotEnoughHistoryError: as `selection.select`.
-        UnsupportedFileError: a directory's name has the prefix of a base or delta but cannot be
-            parsed. Hive also fails on such a name.
-        CorruptFileError: a base's metadata has a data format that no Hive version writes.
+    Raises NotEnoughHistoryError as `selection.select`, CorruptFileError as `is_compacted`, and
+    UnsupportedFileError if a directory's name has the prefix of a base or delta but cannot be
+    parsed. Hive also fails on such a name.
     """
     contents = _Contents.of(listing, kind)
     bases = [
@@ -254,7 +247,7 @@ class _Contents:
     @classmethod
     def of(cls, listing: Listing, kind: TransactionalKind) -> _Contents:
         contents = cls(kind=kind)
-        for text in sorted(set(_top_directories(listing))):
+        for text in sorted(listing.tops):
             name = parse_directory_name(text)
             if name is not None:
                 contents.names[text] = name
@@ -283,7 +276,6 @@ class _Contents:
 
     @property
     def has_side_files(self) -> bool:
-        """True if data files may have side files; a side file contains the committed length."""
         return self.kind is not TransactionalKind.INSERT_ONLY
 
     def directory(self, found: FoundBase | FoundDelta, verdict: DirectoryVerdict) -> AcidDirectory:
@@ -322,15 +314,6 @@ class _Contents:
             superseded_by=verdict.superseded_by,
             modified_s=max((f.modified_s for f in files if f.modified_s is not None), default=None),
         )
-
-
-def _top_directories(listing: Listing) -> Iterator[str]:
-    for path in listing.directories:
-        yield path.partition("/")[0]
-    for file in listing.files:
-        top, slash, _ = file.path.partition("/")
-        if slash:
-            yield top
 
 
 def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:
@@ -381,9 +364,8 @@ def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
 def flat_state(listing: Listing) -> AcidState:
     """Return the visible files of one root as original files.
 
-    Raises:
-        UnsupportedFileError: a directory is named like a base or delta, so the table is
-            transactional. Some files of a transactional table are not visible.
+    Raises UnsupportedFileError if a directory is named like a base or delta, so the table is
+    transactional. Some files of a transactional table are not visible.
     """
     originals = []
     for file in sorted(listing.files, key=lambda f: f.path):

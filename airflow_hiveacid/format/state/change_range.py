@@ -1,14 +1,10 @@
 """The changes between two versions of a table, derived from directory names.
 
-Input is the listing of one root (of a table or a partition), the current write IDs, those before
-and after the range, and perhaps a guarantee (`Guarantee`) that all files of a version and of later
-ones still exist. Output is a list of consecutive segments of the root's history, each with the
-directories to read. Must not read rows.
-
-An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
-exists from its insert event until its delete event. Cleaners remove obsolete directories one at a
-time, in any order. So a range can be read only if the live directories contain it, or if no cleaner
-was allowed to remove its directories; all others are refused.
+The history of a root (of a table or a partition) is a list of consecutive segments. An overwrite or
+a truncation deletes all rows and therefore ends a segment. Within a segment, a row exists from its
+insert event until its delete event. Cleaners remove obsolete directories one at a time, in any
+order. So a range can be read only if the live directories contain it, or if no cleaner was allowed
+to remove its directories (`Guarantee`); all others are refused.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")
@@ -20,8 +16,7 @@ Example:
 from __future__ import annotations
 
 import enum
-import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
@@ -234,7 +229,7 @@ def _of_kept(
     kind: TransactionalKind,
 ) -> Iterator[ChangeSegment]:
     """Yield the segments of a range; its files must all exist, including obsolete files."""
-    names = {text: parse_directory_name(text) for text in _tops(listing)}
+    names = {text: parse_directory_name(text) for text in listing.tops}
     bases = {text: name for text, name in names.items() if isinstance(name, BaseName)}
     overwrites = sorted({w for text, w in _overwrites(listing, bases) if part.holds(w)})
     _require_order(listing, part, overwrites)
@@ -246,7 +241,7 @@ def _of_kept(
             within = replace(part, until=up_to(part.until, WriteId(end - 1)))
         if begin is not None:
             usable = {t for t, w in _overwrites(listing, bases) if w == begin}
-        usable_listing = _without(listing, set(bases) - usable)
+        usable_listing = listing.without(set(bases) - usable)
         if kind is TransactionalKind.INSERT_ONLY:
             usable_listing = _apart(usable_listing, now, within, txns)
         segment = _segment(resolve(usable_listing, within.until, txns, kind), within, end)
@@ -303,23 +298,10 @@ def _apart(
                 oldest=delta.high,
                 why=f"{delta.text} does not show which write a row comes from",
             )
-    return _apart(_without(listing, {d.text for d in mixed}), now, part, txns)
+    return _apart(listing.without({d.text for d in mixed}), now, part, txns)
 
 
 def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:
     """Return whether a delta contains rows of several visible writes."""
     name = directory.name
     return isinstance(name, DeltaName) and write_ids.visible_within(name.low, name.high) > 1
-
-
-def _tops(listing: Listing) -> set[str]:
-    paths = itertools.chain(listing.directories, (f.path for f in listing.files if "/" in f.path))
-    return {path.partition("/")[0] for path in paths}
-
-
-def _without(listing: Listing, directories: Collection[str]) -> Listing:
-    return replace(
-        listing,
-        files=tuple(f for f in listing.files if f.path.partition("/")[0] not in directories),
-        directories=tuple(d for d in listing.directories if d.partition("/")[0] not in directories),
-    )

@@ -1,13 +1,9 @@
-"""The contents of a root: files, listings, and directories with their status.
-
-`names` parses directory names; `acid_state` turns a listing into these directories. Must not read
-file contents: a file name alone does not prove that the file has the ACID columns.
-"""
+"""The contents of a root: files, listings, and directories with their status."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -48,6 +44,20 @@ class Listing:
     files: tuple[FileEntry, ...]
     directories: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tops(self) -> frozenset[str]:
+        """The names of the directories in the root."""
+        below = (file.path for file in self.files if "/" in file.path)
+        return frozenset(path.partition("/")[0] for path in (*self.directories, *below))
+
+    def without(self, tops: Collection[str]) -> Listing:
+        """Return a copy without these directories in the root."""
+        return replace(
+            self,
+            files=tuple(f for f in self.files if f.path.partition("/")[0] not in tops),
+            directories=tuple(d for d in self.directories if d.partition("/")[0] not in tops),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

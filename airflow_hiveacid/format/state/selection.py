@@ -1,8 +1,7 @@
 """Choose the base and deltas that one reader reads, using only directory names.
 
-Input is the directory names below one root, and the write IDs and transactions that are visible to
-a reader. Output is the status of each directory, with a reason. The rules are those of Hive 4's
-AcidUtils.getAcidState, except where Hive can return wrong rows or remove needed files:
+The rules are those of Hive 4's AcidUtils.getAcidState, except where Hive can return wrong rows or
+remove needed files:
 
 * a compacted base is valid only if all write IDs up to the base's write ID have ended; Hive 4 also
   accepts a base if its own write ID is the lowest open write ID;
@@ -10,8 +9,6 @@ AcidUtils.getAcidState, except where Hive can return wrong rows or remove needed
   these compactions (HIVE-29210);
 * an invisible directory is never obsolete, because a writer may still be writing to it;
 * an aborted INSERT OVERWRITE does not hide that needed files are lost.
-
-Must not read files.
 
 Example:
     >>> verdicts = select(

@@ -1,7 +1,6 @@
 """Counts the small files of a root that a compaction would merge into other files.
 
-Input is the files of a root and the kind of its table. Files that a compaction would write again as
-small files do not count, so after a compaction the number is 0.
+After a compaction, the number is 0: files that it would write as small files again do not count.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry

@@ -7,14 +7,13 @@ later ones. A `ValidWriteIdList` can represent either, so the rules of present s
 A cleaner may have removed only some of the obsolete files. For each root (a partition or an
 unpartitioned table), one of two facts proves that a version is complete:
 
-* the live directories. Live directories contain version N, where N is the base's write ID, and all
-  later versions. A minor compaction of a full-ACID table preserves the write IDs of rows and delete
-  events;
+* the live directories: they contain version N, where N is the base's write ID, and all later ones.
+  A minor compaction of a full-ACID table preserves the write IDs of rows and delete events;
 * a guarantee that no files are removed (`Guarantee`): every directory that was live in version
   `floor` or later still exists (see docs/decisions/versions.md).
 
 Rows of insert-only tables have no write IDs, so a version that includes only some writes of a
-merged directory needs the inputs of the merge. Must not read files or notes.
+merged directory needs the inputs of the merge.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:7:9223372036854775807::4")
@@ -32,13 +31,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import stored_as
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    VersionGoneError,
-    VersionNotSettledError,
-    VersionUnknownError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
@@ -64,11 +58,11 @@ class VersionSpec:
         fields = [field for field in (self.number, self.timestamp, self.tag) if field is not None]
         if len(fields) > 1:
             texts = " and ".join(map(str, fields))
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"version, timestamp and tag are mutually exclusive; found {texts}"
             )
         if self.timestamp is not None and self.timestamp.utcoffset() is None:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"timestamp {self.timestamp} has no zone; write 2026-11-19T02:00:00Z or +01:00"
             )
 
@@ -101,7 +95,7 @@ class VersionSpec:
             case "now":
                 return cls()
             case _:
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"expected 'version N', 'timestamp T' or 'tag NAME', got {text!r}"
                 )
 
@@ -130,7 +124,7 @@ class VersionSpec:
             case int():
                 return cls.of(version=value)
             case _:
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"{value!r} is not a version: write a number such as 1234, a time such as"
                     " 2026-11-19T02:00:00Z, or 'tag NAME'"
                 )
@@ -171,7 +165,7 @@ class Guarantee:
 def _number(value: int | str) -> WriteId:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise ConfigurationError(f"version {value!r} is not a version number, such as 1234")
+        raise errors.ConfigurationError(f"version {value!r} is not a version number, such as 1234")
     return WriteId(int(text))
 
 
@@ -181,14 +175,16 @@ def _moment(value: datetime | str) -> datetime:
     try:
         return datetime.fromisoformat(value.strip())
     except (AttributeError, ValueError) as error:  # a template may give a number
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"timestamp {value!r} is not a time, such as 2026-11-19T02:00:00Z"
         ) from error
 
 
 def _tag(value: object) -> str:
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
-        raise ConfigurationError(f"tag {value!r} is not a valid name; use letters, digits, - and _")
+        raise errors.ConfigurationError(
+            f"tag {value!r} is not a valid name; use letters, digits, - and _"
+        )
     return value
 
 
@@ -203,19 +199,21 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
     """
     table = write_ids.table
     if number < 1:
-        raise VersionUnknownError(table=table, detail=f"has no version {number}; the first is 1")
+        raise errors.VersionUnknownError(
+            table=table, detail=f"has no version {number}; the first is 1"
+        )
     if number > write_ids.high_watermark:
         # A metastore's list may temporarily end below a committed write ID
         # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes the
         # version contains.
-        raise VersionUnknownError(
+        raise errors.VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"
             f" {write_ids.high_watermark}",
         )
     lowest = write_ids.min_open_write_id
     if lowest is not None and lowest <= number:
-        raise VersionNotSettledError(table=table, version=number, write_id=lowest)
+        raise errors.VersionNotSettledError(table=table, version=number, write_id=lowest)
     return ValidWriteIdList(
         table=table,
         high_watermark=number,
@@ -303,7 +301,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
         why = f"{lost} was deleted outside Hive and this provider"
         if lost is None:
             why = f"{mixed} mixes the version's rows with later rows that cannot be told apart"
-    raise VersionGoneError(
+    raise errors.VersionGoneError(
         table=now.table,
         what=f"the state up to write ID {then.high_watermark}",
         oldest=oldest_readable(state_now, kept, kind),
@@ -423,16 +421,8 @@ def _readable(
     A mixed directory is a base with rows of later writes, or a delta of an insert-only table. If
     its inputs still exist, a reader of the shorter listing chooses them.
     """
-    tops = {_top(path) for path in listing.directories}
-    tops |= {_top(f.path) for f in listing.files if "/" in f.path}
-    dropped = {top for top in tops if _is_mixed(top, listing, now, then, kind)}
-    if not dropped:
-        return listing
-    return dataclasses.replace(
-        listing,
-        files=tuple(f for f in listing.files if _top(f.path) not in dropped),
-        directories=tuple(d for d in listing.directories if _top(d) not in dropped),
-    )
+    dropped = {top for top in listing.tops if _is_mixed(top, listing, now, then, kind)}
+    return listing.without(dropped) if dropped else listing
 
 
 def _is_mixed(

@@ -1,8 +1,6 @@
 """The operator's request to the Spark application: one frozen, versioned value for each job.
 
-The request is a JSON file that is shipped with the application. This file contains no secret. The
-application reads the file once when it starts. Operator and application can both import this
-module, because it needs only the standard library.
+The request is a JSON file without secrets, which the application reads once when it starts.
 
 Example:
     >>> spec = JobSpec(
@@ -23,34 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ChangeFeedSpec,
-    CleanSpec,
-    CompactSpec,
-    ConvertSpec,
-    ProveErasureSpec,
-    RebalanceSpec,
-    RestoreSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    DeleteSpec,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    MultiInsertSpec,
-    StatementSpec,
-    TransactionSpec,
-    TruncateSpec,
-    UpdateSpec,
-    each,
-)
+from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 
 
@@ -84,39 +61,39 @@ class ProgramSpec:
 
 
 Job = (
-    StatementSpec
-    | TransactionSpec
+    statements.StatementSpec
+    | statements.TransactionSpec
     | ProgramSpec
-    | CreateAsSpec
-    | RestoreSpec
-    | RebalanceSpec
-    | CompactSpec
-    | CleanSpec
-    | ProveErasureSpec
-    | ConvertSpec
-    | ChangeFeedSpec
+    | statements.CreateAsSpec
+    | maintenance.RestoreSpec
+    | maintenance.RebalanceSpec
+    | maintenance.CompactSpec
+    | maintenance.CleanSpec
+    | maintenance.ProveErasureSpec
+    | maintenance.ConvertSpec
+    | maintenance.ChangeFeedSpec
 )
 
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
-    "insert": InsertSpec,
-    "merge": MergeSpec,
-    "update": UpdateSpec,
-    "delete": DeleteSpec,
-    "truncate": TruncateSpec,
-    "load": LoadSpec,
-    "transaction": TransactionSpec,
+    "insert": statements.InsertSpec,
+    "merge": statements.MergeSpec,
+    "update": statements.UpdateSpec,
+    "delete": statements.DeleteSpec,
+    "truncate": statements.TruncateSpec,
+    "load": statements.LoadSpec,
+    "transaction": statements.TransactionSpec,
     "program": ProgramSpec,
-    "create_as": CreateAsSpec,
-    "restore": RestoreSpec,
-    "rebalance": RebalanceSpec,
-    "compact": CompactSpec,
-    "compact_tables": CompactSpec,
-    "clean": CleanSpec,
-    "clean_tables": CleanSpec,
-    "prove_erasure": ProveErasureSpec,
-    "convert": ConvertSpec,
-    "change_feed": ChangeFeedSpec,
+    "create_as": statements.CreateAsSpec,
+    "restore": maintenance.RestoreSpec,
+    "rebalance": maintenance.RebalanceSpec,
+    "compact": maintenance.CompactSpec,
+    "compact_tables": maintenance.CompactSpec,
+    "clean": maintenance.CleanSpec,
+    "clean_tables": maintenance.CleanSpec,
+    "prove_erasure": maintenance.ProveErasureSpec,
+    "convert": maintenance.ConvertSpec,
+    "change_feed": maintenance.ChangeFeedSpec,
 }
 
 
@@ -128,7 +105,9 @@ def application_of(job: Job) -> str:
 def kind_of(job: Job) -> str:
     """Return the name of a kind of job: its application's, or such as `compact_tables`."""
     name = application_of(job)
-    is_of_tables = isinstance(job, CompactSpec | CleanSpec) and not job.is_of_table
+    is_of_tables = (
+        isinstance(job, maintenance.CompactSpec | maintenance.CleanSpec) and not job.is_of_table
+    )
     return f"{name}_tables" if is_of_tables else name
 
 
@@ -149,7 +128,7 @@ class JobSpec:
 
     `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number: all tries
     have the same key. `generation` is incremented when this task is cleared after a success.
-    `attempt` is the ID of this submission (`format.attempts`). `ledger_retention_s` says how long
+    `attempt` is the ID of this submission (`format.ids`). `ledger_retention_s` says how long
     the ledger keeps the entry of this job. The application writes its `JobResult` to `result_uri`,
     if that is not None. `start_timeout_s` limits the wait for the first executor; None means
     Spark's limit. The conflict policy is the job's own, or else the table's, or else
@@ -188,17 +167,17 @@ class JobSpec:
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
             ['kind', 'tables', 'target', 'where']
         """
-        if not isinstance(self.job, TransactionSpec):
+        if not isinstance(self.job, statements.TransactionSpec):
             return _digests(self.job)
         every = {"kind": _digest(self.kind)}
         number = 0
         for part in self.job.statements:
-            if isinstance(part, MultiInsertSpec):
+            if isinstance(part, statements.MultiInsertSpec):
                 shared = [len(part.inserts), dict(part.shared)]
                 if part.parameters:
                     shared.append(to_json(part.parameters))
                 every[f"{number + 1}.shared"] = _digest(shared)
-            for statement in each(part):
+            for statement in statements.each(part):
                 number += 1
                 every |= {f"{number}.{name}": text for name, text in _digests(statement).items()}
         return every
@@ -215,11 +194,11 @@ class JobSpec:
         Empty if only the job itself finds its tables.
         """
         match self.job:
-            case TransactionSpec() | ProgramSpec():
+            case statements.TransactionSpec() | ProgramSpec():
                 return self.job.targets
-            case CompactSpec() | CleanSpec() if not self.job.is_of_table:
+            case maintenance.CompactSpec() | maintenance.CleanSpec() if not self.job.is_of_table:
                 return ()
-            case CreateAsSpec():
+            case statements.CreateAsSpec():
                 return (self.job.hidden(self.job_key, self.attempt),)
             case _:
                 return (self.job.target,)
@@ -227,7 +206,7 @@ class JobSpec:
     @property
     def has_statements(self) -> bool:
         """True if the result's details have an entry for each statement."""
-        return isinstance(self.job, TransactionSpec | ProgramSpec)
+        return isinstance(self.job, statements.TransactionSpec | ProgramSpec)
 
     def dump(self) -> str:
         """Return the spec as JSON text."""

@@ -13,11 +13,11 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
 from airflow_hiveacid.local.newer_releases import newer_script
@@ -26,6 +26,8 @@ from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN, HiveRelease, pom,
 
 CACHE_VARIABLE: Final = "HIVEACID_CACHE"
 _REPORT_EVERY_S: Final = 5.0
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +66,13 @@ def fetch(
     """
     digest = hashlib.sha256(pom(release).encode()).hexdigest()[:12]
     folder = (cache or cache_dir()) / f"metastore-{release.version}-{digest}"
-    distribution = _ready(release, folder)
-    if distribution is not None:
-        return distribution
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder, progress):
-        # A different process may have fetched the files meanwhile.
-        distribution = _ready(release, folder)
-        if distribution is not None:
-            return distribution
-        jar_names = f"the jars of Hive metastore {release.version}"
-        _resolve(pom(release), folder, jar_names, progress)
+
+    def download() -> None:
+        _resolve(pom(release), folder, f"the jars of Hive metastore {release.version}", progress)
         _unpack_scripts(release, folder, progress)
-        distribution = _ready(release, folder)
-    if distribution is None:
-        log = folder / "maven.log"
-        raise DownloadError(f"Hive metastore {release.version}", log, tail(log))
-    return distribution
+
+    what = f"Hive metastore {release.version}"
+    return _fetched(lambda: _ready(release, folder), download, folder, what, progress)
 
 
 def fetch_class_path(
@@ -88,31 +80,42 @@ def fetch_class_path(
 ) -> tuple[Path, ...]:
     """Return the jars of a Maven project; download missing jars.
 
-    Several processes may call this function at the same time: one downloads, and the others wait.
+    As with `fetch`, several processes may call this function at the same time. The errors are the
+    same.
 
     Args:
         folder: The folder for the class path; each project needs its own folder.
         project: The project's pom, as XML.
         what: The name of the jars for messages.
         progress: Receives messages about the download.
-
-    Raises:
-        MissingProgramError: Maven is needed but not installed.
-        DownloadError: Maven failed.
     """
-    class_path = _class_path(folder)
-    if class_path is not None:
-        return class_path
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder, progress):
-        class_path = _class_path(folder)  # a different process may have fetched the files meanwhile
-        if class_path is None:
-            _resolve(project, folder, what, progress)
-            class_path = _class_path(folder)
-    if class_path is None:
+
+    def download() -> None:
+        _resolve(project, folder, what, progress)
+
+    return _fetched(lambda: _class_path(folder), download, folder, what, progress)
+
+
+def _fetched(
+    ready: Callable[[], _T | None],
+    download: Callable[[], None],
+    folder: Path,
+    what: str,
+    progress: Progress,
+) -> _T:
+    """Return files that are ready, or download them; one process downloads, the others wait."""
+    files = ready()
+    if files is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(folder, progress):
+            files = ready()  # a different process may have fetched the files meanwhile
+            if files is None:
+                download()
+                files = ready()
+    if files is None:
         log = folder / "maven.log"
         raise DownloadError(what, log, tail(log))
-    return class_path
+    return files
 
 
 def _ready(release: HiveRelease, folder: Path) -> Distribution | None:

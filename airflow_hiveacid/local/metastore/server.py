@@ -13,39 +13,27 @@ Example, in a test or a script:
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.java_program import find_java, version_in
-from airflow_hiveacid.local.errors import (
-    LocalServerError,
-    MissingProgramError,
-    ServerConflictError,
-    ServerStartError,
-)
+from airflow_hiveacid.local import errors
 from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
 from airflow_hiveacid.local.metastore.thrift_probe import answers
 from airflow_hiveacid.local.process import (
     Command,
-    ProcessRecord,
     Progress,
-    Server,
-    birth_of,
+    RecordedServer,
     free_port,
     is_port_free,
-    kill,
     log_progress,
     spawn,
     tail,
-    terminate,
 )
 from airflow_hiveacid.local.releases import HiveRelease
 from airflow_hiveacid.local.site import (
@@ -57,8 +45,6 @@ from airflow_hiveacid.local.site import (
 )
 
 _SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-_RECORD_NAME: Final = "metastore.json"
-_POLL_S: Final = 0.1
 _SCHEMA_TIMEOUT_S: Final = 300.0
 _JVMS: Final = Path("/usr/lib/jvm")
 _PORT_ATTEMPTS: Final = 3
@@ -72,31 +58,17 @@ _JVM_FLAGS: Final = (
 )
 
 
-class LocalMetastore(Server):
-    """One metastore in one data directory; mutable, because the object tracks its process."""
+class LocalMetastore(RecordedServer):
+    """One metastore in one data directory.
+
+    `log_file` is the output since the last start; earlier output is in `metastore.log.1`.
+    """
+
+    config: LocalMetastoreConfig
 
     def __init__(self, config: LocalMetastoreConfig, *, progress: Progress = log_progress) -> None:
-        self.config = config
-        self._progress = progress
-        self._record: ProcessRecord | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port: int = config.port
-
-    @property
-    def label(self) -> str:
-        """The server's name for messages."""
-        return f"Hive metastore {self.config.version}"
-
-    @property
-    def port(self) -> int:
-        """The port of the server that was started or found; a restart keeps the port.
-
-        Raises:
-            LocalServerError: The server was never started, and the configuration has no port.
-        """
-        if self._port == 0:
-            raise LocalServerError(f"{self.label} in {self.config.data_dir} has not been started")
-        return self._port
+        log = config.data_dir / "logs" / "metastore.log"
+        super().__init__(config, f"Hive metastore {config.version}", log, progress)
 
     @property
     def uri(self) -> str:
@@ -114,11 +86,6 @@ class LocalMetastore(Server):
         return self.config.external_warehouse
 
     @property
-    def log_file(self) -> Path:
-        """The server's output since its last start; earlier output is in `metastore.log.1`."""
-        return self.config.data_dir / "logs" / "metastore.log"
-
-    @property
     def pid(self) -> int | None:
         """The process ID; None if the server does not run."""
         record = self._find()
@@ -133,14 +100,10 @@ class LocalMetastore(Server):
         """Make the next start create the schema again, after the database was replaced."""
         self._schema_marker.unlink(missing_ok=True)
 
-    def is_running(self) -> bool:
-        """Return True if the server runs, even if a different program has started it."""
-        return self._find() is not None
-
     def is_answering(self) -> bool:
         """Return True if the server runs and answers a call."""
         record = self._find()
-        return record is not None and answers(HOST, record.port, access=self.config.access)
+        return record is not None and self._answers(record.port)
 
     def start(self) -> None:
         """Start the server, unless it already runs in this directory; wait until it answers.
@@ -152,7 +115,6 @@ class LocalMetastore(Server):
                 lines of its log.
             ServerConflictError: The directory or the port is in use.
         """
-        self.config.data_dir.mkdir(parents=True, exist_ok=True)
         with self._alone():
             if self._adopt():
                 return
@@ -163,24 +125,6 @@ class LocalMetastore(Server):
                 self._create_schema(distribution)
             self._serve(distribution)
 
-    def stop(self) -> None:
-        """Stop the server in this directory, if any, even if a different program has started it."""
-        if not self.config.data_dir.is_dir():
-            return
-        with self._alone():
-            record = self._find()
-            if record is not None:
-                self._progress(f"stopping {self.label} (process {record.pid})")
-                terminate(record)
-            self._forget()
-
-    def kill(self) -> None:
-        """Kill the server with SIGKILL, to simulate a crash; `start` starts it again."""
-        record = self._find()
-        if record is not None:
-            kill(record)
-        self._forget()
-
     def restart(self) -> None:
         """Stop the server; start it again on the same port."""
         self.stop()
@@ -188,46 +132,23 @@ class LocalMetastore(Server):
 
     # The running server
 
-    @property
-    def _record_file(self) -> Path:
-        return self.config.data_dir / _RECORD_NAME
-
-    def _find(self) -> ProcessRecord | None:
-        self._record = ProcessRecord.read_alive(self._record_file)
-        if self._record is not None:
-            self._port = self._record.port
-        return self._record
-
-    def _forget(self) -> None:
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        self._record = None
-        self._record_file.unlink(missing_ok=True)
-
     def _adopt(self) -> bool:
         record = self._find()
         if record is None:
             return False
         if record.fingerprint != fingerprint(self.config):
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} (process {record.pid}) "
                 "with another version or other settings; stop it first"
             )
         if self.config.port not in {0, record.port}:
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} on port {record.port}, "
                 f"not {self.config.port}; stop it first"
             )
         self._await_answer(record)
         self._progress(f"{self.label} already runs at {self.uri} (process {record.pid})")
         return True
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.config.data_dir / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     # The data directory
 
@@ -246,7 +167,7 @@ class LocalMetastore(Server):
     def _check_directory(self) -> None:
         version = self._schema_version()
         if version not in {None, self.config.version}:
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"{self.config.data_dir} contains data of Hive metastore {version}; use another"
                 f" directory for {self.label}"
             )
@@ -278,7 +199,7 @@ class LocalMetastore(Server):
             process.wait()
             raise
         if status != 0:
-            raise ServerStartError(
+            raise errors.ServerStartError(
                 f"the schema tool of {self.label}", f"ended with status {status}", log, tail(log)
             )
         if derby:
@@ -286,7 +207,6 @@ class LocalMetastore(Server):
         self._schema_marker.write_text(f"{self.config.version}\n")
 
     def _copy_schema(self, distribution: Distribution) -> bool:
-        """Copy an empty database from the schema tool; return False if no copy exists."""
         try:
             shutil.copytree(_empty_database(distribution), self.config.derby_dir)
         except FileNotFoundError:
@@ -311,7 +231,7 @@ class LocalMetastore(Server):
             port = self._choose_port()
             try:
                 self._serve_on(port, distribution)
-            except ServerStartError as error:
+            except errors.ServerStartError as error:
                 # A different process may have taken the free port before the server listened on it.
                 is_port_taken = "Address already in use" in error.tail
                 if self.config.port or not is_port_taken or attempt == _PORT_ATTEMPTS:
@@ -325,7 +245,7 @@ class LocalMetastore(Server):
         if not is_port_free(HOST, port):
             if self.config.port == 0:
                 return free_port(HOST)
-            raise ServerConflictError(
+            raise errors.ServerConflictError(
                 f"port {port} on {HOST} is taken; {self.label} needs another one"
             )
         return port
@@ -337,37 +257,11 @@ class LocalMetastore(Server):
             self.log_file.replace(self.log_file.with_name("metastore.log.1"))
         command = self._java(distribution, conf, [_SERVER_CLASS, "-p", str(port)], self.log_file)
         began = time.monotonic()
-        self._process = spawn(command)
-        birth = birth_of(self._process.pid)
-        record = ProcessRecord(
-            pid=self._process.pid,
-            birth=birth or "ended",
-            port=port,
-            label=self.label,
-            fingerprint=fingerprint(self.config),
-        )
-        try:
-            record.write(self._record_file)
-            self._await_answer(record)
-        except BaseException:
-            kill(record)
-            self._forget()
-            raise
-        self._record, self._port = record, port
+        self._launch(command, port, fingerprint(self.config))
         self._progress(f"{self.label} answers at {self.uri} after {time.monotonic() - began:.1f} s")
 
-    def _await_answer(self, record: ProcessRecord) -> None:
-        deadline = time.monotonic() + self.config.start_timeout_s
-        while not answers(HOST, record.port, access=self.config.access):
-            if self._process is not None and self._process.poll() is not None:
-                reason = f"ended with status {self._process.returncode}"
-                raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
-            if not record.is_alive():
-                raise ServerStartError(self.label, "ended", self.log_file, tail(self.log_file))
-            if time.monotonic() >= deadline:
-                reason = f"did not answer within {self.config.start_timeout_s:g} s"
-                raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
-            time.sleep(_POLL_S)
+    def _answers(self, port: int) -> bool:
+        return answers(HOST, port, access=self.config.access)
 
     def _java(
         self, distribution: Distribution, conf: Path, arguments: list[str], log: Path
@@ -418,7 +312,7 @@ def _java_program(release: HiveRelease) -> str:
         version = _java_version(program)
         if version is not None and oldest <= version <= newest:
             return program
-    raise MissingProgramError(
+    raise errors.MissingProgramError(
         "java",
         f"Hive metastore {release.version} needs Java {oldest} to {newest}; install it (Debian:"
         f" apt-get install openjdk-{max(oldest, 17)}-jre-headless) or set JAVA_HOME",
@@ -426,7 +320,6 @@ def _java_program(release: HiveRelease) -> str:
 
 
 def _java_version(program: str) -> int | None:
-    """Return the major version of a Java program; None if it does not run."""
     try:
         answer = subprocess.run(
             [program, "-version"], capture_output=True, timeout=30, check=True

@@ -64,8 +64,7 @@ class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has 
 def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
     """Parse `thrift://host[:port]` or `http(s)://host[:port][/path]`; the default port is 9083.
 
-    Raises:
-        ConfigurationError: the URI is malformed, or its scheme is not the transport's scheme.
+    Raises ConfigurationError if the URI is malformed, or its scheme is not the transport's scheme.
     """
     try:
         parts = urlsplit(uri.strip())

@@ -25,8 +25,7 @@ _T = TypeVar("_T")
 def bounded(work: Callable[[], _T], *, timeout_s: float, name: str) -> _T:
     """Run the function in a thread called `name` and return its result.
 
-    Raises:
-        TimeoutError: the function takes longer than `timeout_s`.
+    Raises TimeoutError if the function takes longer than `timeout_s`.
     """
     answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 
@@ -60,15 +59,12 @@ class _Bounded:
         return bytes(self._in_time().recv(*args))
 
     def recv_into(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
-        """Receive as socket.socket does. Raises TimeoutError at the deadline."""
         return int(self._in_time().recv_into(*args))
 
     def send(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
-        """Send as socket.socket does. Raises TimeoutError at the deadline."""
         return int(self._in_time().send(*args))
 
     def sendall(self, *args: Any) -> None:  # noqa: ANN401 - as socket.socket
-        """Send as socket.socket does. Raises TimeoutError at the deadline."""
         self._in_time().sendall(*args)
 
     def _in_time(self) -> Any:  # noqa: ANN401 - the socket class that follows

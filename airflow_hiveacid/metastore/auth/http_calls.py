@@ -1,8 +1,7 @@
 """Thrift calls over HTTP: each call is one POST request on a persistent connection.
 
-Takes an address and a function that makes headers. The function is called for each request, so each
-request has the current token. This module replaces Thrift's own HTTP client. Thrift's client opens
-a connection for every call, parses error pages as Thrift messages, and uses $http_proxy.
+Each request has the current token. Thrift's own HTTP client opens a connection for every call,
+parses error pages as Thrift messages, and uses $http_proxy.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ _WORDS: Final[Mapping[int, str]] = MappingProxyType(
 def open_http(endpoint: MetastoreEndpoint, address: Address) -> HttpTransport:
     """Connect; only the first call shows whether the server accepts the login.
 
-    Raises:
-        ConnectError: no server answers at the address, or the TLS handshake failed.
+    Raises ConnectError if no server answers at the address, or the TLS handshake failed.
     """
     transport = HttpTransport(endpoint, address)
     try:

@@ -1,7 +1,6 @@
 """SASL GSSAPI (RFC 4752): the login with Kerberos. Errors explain why a ticket is missing.
 
-Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits the library's
-wait for a KDC. Without a limit, the library waits for almost a minute.
+The caller limits the library's wait for a KDC, which would take almost a minute.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kerberos through the system library libgssapi_krb5, called with ctypes.
 
-Takes principals and the location of credentials, returns a security context. A YARN container
-cannot install packages, so this module needs no Python package. Hosts that use Kerberos have the
-library (libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's library, 1.11 or later.
+A YARN container cannot install packages, so this module needs no Python package. Hosts that use
+Kerberos have the library (libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's
+library, 1.11 or later.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ class GssContext:
     def step(self, token: bytes | None) -> bytes:
         """Return the response to a token; the first step gets a ticket from the KDC.
 
-        Raises:
-            GssError: there is no ticket, or the service did not prove its identity.
+        Raises GssError if there is no ticket, or the service did not prove its identity.
         """
         out, flags = _Buffer(), c_uint32()
         major = self._gss.gss_init_sec_context(
@@ -149,9 +148,8 @@ class GssContext:
     def unwrap(self, message: bytes, *, is_secret: bool) -> bytes:
         """Verify and decrypt a message.
 
-        Raises:
-            GssError: the message arrived out of order or twice, or is not encrypted although
-                `is_secret` is set.
+        Raises GssError if the message arrived out of order or twice, or is not encrypted although
+        `is_secret` is set.
         """
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(

@@ -1,8 +1,5 @@
 """The metastore servers that failed lately; connections of this process ask them last.
 
-Takes addresses, and the results of connecting to them. Returns the order in which to ask them.
-Connects to no server.
-
 Example:
     >>> outages = Outages(clock=lambda: 0.0)
     >>> outages.note("a")

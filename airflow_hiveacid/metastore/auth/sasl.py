@@ -1,8 +1,7 @@
 """Thrift's SASL transport: a login in several rounds, then messages in signed or encrypted frames.
 
-Takes a connected socket and a `Mechanism`, returns a transport for the compiled protocol. A login
-message has one byte of status, four bytes of length, and the payload. A frame has four bytes of
-length and the wrapped message (TSaslTransport of Thrift's Java library).
+A login message has one byte of status, four bytes of length, and the payload. A frame has four
+bytes of length and the wrapped message (TSaslTransport of Thrift's Java library).
 """
 
 from __future__ import annotations
@@ -141,10 +140,9 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
 def log_in(socket: TSocket, mechanism: Mechanism) -> None:
     """Authenticate to the server and agree on how messages are wrapped.
 
-    Raises:
-        LoginRefusedError: the server refuses this login, or offers only weak protection. A retry
-            does not help.
-        ConnectError: the server refuses the login for now, does not speak SASL, or disconnected.
+    Raises LoginRefusedError if the server refuses this login, or offers only weak protection. A
+    retry does not help. Raises ConnectError if the server refuses the login for now, does not speak
+    SASL, or disconnected.
     """
     first = mechanism.start()
     try:
@@ -222,8 +220,7 @@ WORDS: Final[Mapping[Protection, bytes]] = MappingProxyType(
 def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection:
     """Return the strongest protection level that the server offers.
 
-    Raises:
-        WeakProtectionError: even the strongest level offered is weaker than `least`.
+    Raises WeakProtectionError if even the strongest level offered is weaker than `least`.
     """
     order = list(WORDS)
     best = max(offered, key=order.index, default=None)

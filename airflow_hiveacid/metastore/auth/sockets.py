@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
     """Connect. The socket's time-out is `connect_timeout_s` until the caller changes it.
 
-    Raises:
-        ConnectError: no server answers at the address, or the TLS handshake failed.
+    Raises ConnectError if no server answers at the address, or the TLS handshake failed.
     """
     thrift_socket = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
     thrift_socket.setTimeout(endpoint.connect_timeout_s * 1000)
@@ -55,8 +54,7 @@ def connect_named(
 ) -> BoundedSocket:
     """Connect as `socket.create_connection` does, but with a time limit on the name lookup.
 
-    Raises:
-        TimeoutError: the name was not resolved in time.
+    Raises TimeoutError if the name was not resolved in time.
     """
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
@@ -112,8 +110,7 @@ def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
 def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
     """Build the TLS context of the endpoint: trusted CAs and the client certificate.
 
-    Raises:
-        ConfigurationError: a certificate file is missing or unreadable.
+    Raises ConfigurationError if a certificate file is missing or unreadable.
     """
     try:
         # Without a CA file, the endpoint trusts this machine's CAs.

@@ -71,8 +71,7 @@ class DelegationToken:
 def read_token(login: TokenLogin) -> DelegationToken:
     """Read the current token of the login from its file or variable.
 
-    Raises:
-        ConfigurationError: there is no token, or several tokens may belong to the metastore.
+    Raises ConfigurationError if there is no token, or several tokens may belong to the metastore.
     """
     source = login.token or _container_file()
     content = read_secret(source)
@@ -101,8 +100,7 @@ def read_token(login: TokenLogin) -> DelegationToken:
 def parse_token(text: str) -> DelegationToken:
     """Parse the text that a metastore returns from `get_delegation_token`.
 
-    Raises:
-        ValueError: the text is not a token. The error message does not contain the text.
+    Raises ValueError if the text is not a token. The error message does not contain the text.
     """
     raw = b""
     # Raise the error after this block. Inside the block, the error's context would contain the
@@ -126,8 +124,7 @@ def parse_credentials(content: bytes) -> list[DelegationToken]:
 def named_tokens(content: bytes) -> dict[str, DelegationToken]:
     """Return a dict from alias to token; the writer of the file chose the aliases.
 
-    Raises:
-        ValueError: the content is not a credentials file in format 0.
+    Raises ValueError if the content is not a credentials file in format 0.
     """
     stream = _Stream(content)
     if stream.take(len(_MAGIC)) != _MAGIC:

@@ -1,4 +1,4 @@
-"""Implementation of `CatalogPort` over Thrift: databases, tables, partitions.
+"""Implementation of `CatalogPort` over Thrift: databases, tables, partitions, constraints.
 
 Calls that list names or drop objects use hmsclient, because its Hive 2.3 stubs also fit 3.1 and
 4.x. Calls with whole definitions use our stubs (see idl/tables.thrift). The call `get_table` must
@@ -13,17 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreVersionError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
+    Constraints,
     PartitionInfo,
     PartitionName,
     TableInfo,
@@ -32,6 +28,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     AlterPartitionsRequest,
@@ -62,6 +59,7 @@ _ALL: Final = -1
 # Without this parameter, the server lists directories and counts files during the call.
 _KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _CASCADE: Final = {"CASCADE": "true"}
+_CATALOG: Final = "hive"
 
 
 _Item = TypeVar("_Item")
@@ -113,12 +111,45 @@ class CatalogCalls:
     def get_source(self, ref: TableRef) -> TableInfo:
         return catalog.source_info(self._raw_table(ref))
 
+    def constraints(self, ref: TableRef) -> Constraints:
+        if self._connection.generation is MetastoreGeneration.V4:
+            request = constraints.AllTableConstraintsRequest(
+                dbName=ref.db, tblName=ref.name, catName=_CATALOG
+            )
+            with suppress(errors.MetastoreVersionError):
+                every = self._ask("get_all_table_constraints", request).allTableConstraints
+                return _constraints_of(
+                    every.notNullConstraints or (),
+                    every.defaultConstraints or (),
+                    every.checkConstraints or (),
+                )
+        names = {"catName": _CATALOG, "db_name": ref.db, "tbl_name": ref.name}
+        return _constraints_of(
+            self._ask(
+                "get_not_null_constraints", constraints.NotNullConstraintsRequest(**names)
+            ).notNullConstraints,
+            self._ask(
+                "get_default_constraints", constraints.DefaultConstraintsRequest(**names)
+            ).defaultConstraints,
+            self._ask(
+                "get_check_constraints", constraints.CheckConstraintsRequest(**names)
+            ).checkConstraints,
+        )
+
+    def primary_key(self, ref: TableRef) -> tuple[str, ...]:
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
+
+        request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)
+        answer = self._connection.catalog_call("get_primary_keys", request, repeat=Repeat.SAFE)
+        columns = sorted(answer.primaryKeys or (), key=lambda column: column.key_seq)
+        return tuple(column.column_name.lower() for column in columns)
+
     def create_table(self, table: catalog.NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
         request = CreateTableRequest(table=struct, **_CAPABILITIES)
         try:
             self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
-        except MetastoreVersionError:  # Hive 3.1 requires no capabilities
+        except errors.MetastoreVersionError:  # Hive 3.1 requires no capabilities
             self._connection.call("create_table", struct, repeat=Repeat.NEVER)
         return self.get_table(table.ref)
 
@@ -229,6 +260,9 @@ class CatalogCalls:
         self._send_table(table.ref, raw, context)
         return 1
 
+    def _ask(self, method: str, request: object) -> Struct:
+        return self._connection.call(method, request, repeat=Repeat.SAFE)
+
     def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
         """On 4.x, store the write ID in a table without a statistics flag; only log a refusal.
 
@@ -238,7 +272,7 @@ class CatalogCalls:
             return
         try:
             self._send_table(ref, raw, context)
-        except (MetastoreCallError, UnsupportedTableError) as refusal:
+        except (errors.MetastoreCallError, errors.UnsupportedTableError) as refusal:
             _log.warning(
                 "a concurrent ANALYZE could mark statistics as correct, although they lack these"
                 " rows table=%s write_id=%s: %s",
@@ -295,7 +329,7 @@ class CatalogCalls:
             capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
             **_CAPABILITIES,
         )
-        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        faults: Faults = {NoSuchObjectException: lambda _: errors.TableNotFoundError(table=ref)}
         return self._connection.call(
             "get_table_req", request, repeat=Repeat.SAFE, faults=faults
         ).table
@@ -311,7 +345,7 @@ class CatalogCalls:
     def _by_names(
         self, call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
     ) -> Iterator[Struct]:
-        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        faults: Faults = {NoSuchObjectException: lambda _: errors.TableNotFoundError(table=ref)}
         method = "get_partitions_by_names"
 
         def send(part: Sequence[str]) -> list[Struct]:
@@ -377,7 +411,7 @@ class CatalogCalls:
         cascade: bool = False,
     ) -> None:
         if table.sd.skewedInfo is not None and table.sd.skewedInfo.skewedColNames:
-            raise UnsupportedTableError(
+            raise errors.UnsupportedTableError(
                 table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
             )
         properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
@@ -395,7 +429,7 @@ class CatalogCalls:
                 # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID
                 # in the table struct.
                 table.writeId = context.write_id
-            with suppress(MetastoreVersionError):
+            with suppress(errors.MetastoreVersionError):
                 self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
                 return
         arguments = (ref.db, ref.name, table, environment)
@@ -421,7 +455,7 @@ class CatalogCalls:
                     writeId=context.write_id,
                     validWriteIdList=context.write_ids,
                 )
-                with suppress(MetastoreVersionError):
+                with suppress(errors.MetastoreVersionError):
                     self._connection.call(method, request, repeat=Repeat.SAFE)
                     return
             arguments = (ref.db, ref.name, list(part), environment)
@@ -433,6 +467,17 @@ class CatalogCalls:
             pass
 
 
+def _constraints_of(
+    not_null: Sequence[Struct], defaults: Sequence[Struct], checks: Sequence[Struct]
+) -> Constraints:
+    """Return the enabled constraints, which only Hive's clients enforce, not the server."""
+    return Constraints(
+        not_null={c.column_name.lower(): c.nn_name for c in not_null if c.enable_cstr},
+        defaults={c.column_name.lower(): c.default_value for c in defaults if c.enable_cstr},
+        checks={c.dc_name: c.check_expression for c in checks if c.enable_cstr},
+    )
+
+
 def _purging() -> Struct:
     """Return the context that makes the server delete files instead of moving them to the trash."""
     from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
@@ -441,7 +486,6 @@ def _purging() -> Struct:
 
 
 def _most_definitions(table: TableInfo) -> int:
-    """Return the number of whole partition definitions that fit into one message."""
     return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
 
 

@@ -1,12 +1,8 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-Takes an endpoint. Returns the results of calls, or raises this provider's error classes: it maps
-transport faults and unknown methods, the caller maps the exception classes that a call declares.
-No code examines error messages. Must not know the meaning of the calls.
-
-Example:
-    connection = Connection(endpoint)
-    connection.call("get_open_txns", repeat=Repeat.SAFE)
+It maps transport faults and unknown methods to this provider's error classes; the caller maps the
+exception classes that a call declares. No code examines error messages. Must not know the meaning
+of the calls.
 """
 
 from __future__ import annotations
@@ -23,18 +19,8 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    REACHABLE_ADVICE,
-    ConfigurationError,
-    HiveAcidError,
-    MetastoreAnswerError,
-    MetastoreCallError,
-    MetastoreInternalError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-    MetastoreVersionError,
-)
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import (
@@ -44,7 +30,7 @@ from airflow_hiveacid.metastore.auth.address import (
     parse_uri,
 )
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
-from airflow_hiveacid.metastore.auth.refusals import Refusals
+from airflow_hiveacid.metastore.auth.secret import Refusals
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
@@ -60,7 +46,7 @@ from airflow_hiveacid.supported_versions import METASTORE, PAGE
 if TYPE_CHECKING:
     from hmsclient import HMSClient
 
-Faults = Mapping[type[Exception], Callable[[str], HiveAcidError]]
+Faults = Mapping[type[Exception], Callable[[str], errors.HiveAcidError]]
 """For each exception class of a call: the function that makes our error from the server's text."""
 
 _NO_FAULTS: Final[Faults] = {}
@@ -114,13 +100,13 @@ class Repeat(enum.Enum):
     NEVER = "never"
 
 
-class _NotDoneError(MetastoreUnavailableError):
+class _NotDoneError(errors.MetastoreUnavailableError):
     """The error of a call that was certainly not executed: it was not sent, or its login failed.
 
     `Connection` raises `plain` instead, because callers do not need this distinction.
     """
 
-    def __init__(self, plain: MetastoreUnavailableError) -> None:
+    def __init__(self, plain: errors.MetastoreUnavailableError) -> None:
         self.plain = plain
         super().__init__(
             uris=plain.uris, method=plain.method, reason=plain.reason, advice=plain.advice
@@ -128,8 +114,6 @@ class _NotDoneError(MetastoreUnavailableError):
 
 
 class _Call(NamedTuple):
-    """A call's method and arguments, and how to map its errors."""
-
     method: str
     arguments: tuple[object, ...]
     repeat: Repeat
@@ -145,7 +129,7 @@ class Connection:
 
     def __init__(self, endpoint: MetastoreEndpoint) -> None:
         if not endpoint.uris:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "the metastore endpoint has no address; give thrift://host:port"
             )
         self.endpoint = endpoint
@@ -189,26 +173,23 @@ class Connection:
     ) -> Struct:
         """Make one call through our generated stubs.
 
-        Raises:
-            MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
-                internal error, or the response was unreadable (MetastoreAnswerError). The server
-                may have executed a NEVER call.
-            MetastoreLoginError: every server refuses the login. A NEVER call was not sent.
-            MetastoreVersionError: the server does not have the method.
-            MetastoreCallError: the server refused the call, and `faults` has no more specific
-                error.
+        Raises MetastoreUnavailableError if no server answered, or a SAFE call failed twice with an
+        internal error, or the response was unreadable (MetastoreAnswerError); the server may have
+        executed a NEVER call. Raises MetastoreLoginError if every server refuses the login; a NEVER
+        call was not sent. Raises MetastoreVersionError if the server does not have the method, and
+        MetastoreCallError if it refused the call, and `faults` has no more specific error.
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
-    def brief_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
-        """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
-        return self._call(self._brief_stubs, _Call(method, arguments, repeat, _NO_FAULTS))
-
-    def catalog_call(
+    def brief_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
+        """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
+        return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
+
+    def catalog_call(self, method: str, *arguments: object, repeat: Repeat) -> Struct:
         """Make one call through hmsclient over the same connection."""
-        return self._call(self.hms, _Call(method, arguments, repeat, faults))
+        return self._call(self.hms, _Call(method, arguments, repeat, _NO_FAULTS))
 
     def calls_for(
         self,
@@ -230,7 +211,7 @@ class Connection:
             part = items[offset : offset + size]
             try:
                 answer = send(part)
-            except (MetastoreCallError, MetastoreUnavailableError) as error:
+            except (errors.MetastoreCallError, errors.MetastoreUnavailableError) as error:
                 if len(part) == 1 or not _may_be_too_large(error):
                     raise
                 size, is_smaller = len(part) // 2, True
@@ -254,8 +235,7 @@ class Connection:
     def generation(self) -> MetastoreGeneration:
         """The server's generation; each connection detects it once, by a call that 3.1 lacks.
 
-        Raises:
-            MetastoreVersionError: the server is older than 3.0 and has no write IDs.
+        Raises MetastoreVersionError if the server is older than 3.0 and has no write IDs.
         """
         if self._generation is None:
             self._generation = self._probe()
@@ -308,7 +288,7 @@ class Connection:
                 return self._call_now(stubs, call)
             except _NotDoneError as failure:
                 error = failure.plain
-            except MetastoreUnavailableError as failure:
+            except errors.MetastoreUnavailableError as failure:
                 if call.repeat is Repeat.NEVER:
                     raise
                 error = failure
@@ -366,9 +346,9 @@ class Connection:
     def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
             stub: Callable[..., Struct] = getattr(stubs(), call.method)
-        except MetastoreUnavailableError as error:
+        except errors.MetastoreUnavailableError as error:
             raise _NotDoneError(error) from error
-        except ConfigurationError as error:
+        except errors.ConfigurationError as error:
             if not self._has_answered:
                 raise
             # The configuration was valid before. A file may be missing while a different process
@@ -378,7 +358,7 @@ class Connection:
             raise _NotDoneError(away) from error
         return stub
 
-    def _given_up(self, call: _Call, cause: Exception) -> MetastoreUnavailableError:
+    def _given_up(self, call: _Call, cause: Exception) -> errors.MetastoreUnavailableError:
         if isinstance(cause, MismatchedReplyError):
             return self._unreadable(call.method, _text(cause))
         reason, advice = self._in_words(cause)
@@ -403,15 +383,15 @@ class Connection:
             raise self._unavailable(call.method, reason) from error
         if _is_internal(error) and call.repeat is not Repeat.NEVER:
             # The call declares no exception for this failure, such as a lost database connection.
-            raise MetastoreInternalError(
+            raise errors.MetastoreInternalError(
                 uris=self.endpoint.uris, method=call.method, reason=_text(error)
             ) from error
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
-            raise MetastoreVersionError(
+            raise errors.MetastoreVersionError(
                 f"the metastore does not know the call {call.method}, which newer versions support"
             ) from error
-        raise MetastoreCallError(method=call.method, reason=_text(error)) from error
+        raise errors.MetastoreCallError(method=call.method, reason=_text(error)) from error
 
     def _own_stubs(self) -> Struct:
         protocol = self._connected()
@@ -454,7 +434,7 @@ class Connection:
             return protocol
         reason = "; ".join(map(str, reasons))
         if all(isinstance(error, LoginRefusedError) for error in reasons):
-            raise MetastoreLoginError(uris=self.endpoint.uris, reason=reason)
+            raise errors.MetastoreLoginError(uris=self.endpoint.uris, reason=reason)
         raise self._unavailable("connect", reason)
 
     def _announce_user(self, protocol: CallProtocol) -> None:
@@ -469,12 +449,12 @@ class Connection:
             raise ConnectError(f"the server did not answer set_ugi: {error}") from error
         except _REFUSALS as error:
             protocol.trans.close()
-            raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+            raise errors.MetastoreCallError(method="set_ugi", reason=_text(error)) from error
 
     def _in_words(self, error: Exception) -> tuple[str, str]:
         """Describe why a response is missing after a connection; add the possible causes."""
         if isinstance(error, NotAdmittedError):
-            return str(error), REACHABLE_ADVICE
+            return str(error), errors.REACHABLE_ADVICE
         if _is_slow(error):
             return str(error), f"It is reachable; possible causes: {_BUSY}, a slow database"
         is_known = self._has_answered or self.endpoint.login is not None
@@ -496,7 +476,7 @@ class Connection:
             return MetastoreGeneration.V4
         if self._knows("get_valid_write_ids"):
             return MetastoreGeneration.V3
-        raise MetastoreVersionError(
+        raise errors.MetastoreVersionError(
             f"metastore {', '.join(self.endpoint.uris)} is older than Hive 3.0 and has no write"
             f" IDs; airflow-provider-hiveacid runs on {METASTORE}. {PAGE} lists all supported"
             " versions."
@@ -505,29 +485,31 @@ class Connection:
     def _knows(self, method: str) -> bool:
         try:
             self.call(method, *_PROBES[method], repeat=Repeat.SAFE)
-        except MetastoreVersionError:
+        except errors.MetastoreVersionError:
             return False
-        except (MetastoreCallError, MetastoreInternalError) as error:
+        except (errors.MetastoreCallError, errors.MetastoreInternalError) as error:
             # The server refused the call, so the method exists.
             _log.debug("probing %s: %s", method, error)
         return True
 
-    def _unreadable(self, method: str, reason: str) -> MetastoreAnswerError:
-        return MetastoreAnswerError(uris=self.endpoint.uris, method=method, reason=reason)
+    def _unreadable(self, method: str, reason: str) -> errors.MetastoreAnswerError:
+        return errors.MetastoreAnswerError(uris=self.endpoint.uris, method=method, reason=reason)
 
     def _unavailable(
-        self, method: str, reason: str, advice: str = REACHABLE_ADVICE
-    ) -> MetastoreUnavailableError:
-        return MetastoreUnavailableError(
+        self, method: str, reason: str, advice: str = errors.REACHABLE_ADVICE
+    ) -> errors.MetastoreUnavailableError:
+        return errors.MetastoreUnavailableError(
             uris=self.endpoint.uris, method=method, reason=reason, advice=advice
         )
 
 
-def _may_be_too_large(error: MetastoreCallError | MetastoreUnavailableError) -> bool:
+def _may_be_too_large(error: errors.MetastoreCallError | errors.MetastoreUnavailableError) -> bool:
     """Return whether a server may have refused a request, or disconnected, because of its size."""
     cause = error.__cause__
     has_disconnected = isinstance(cause, _BROKEN) and not isinstance(cause, NotAdmittedError)
-    return isinstance(error, MetastoreCallError) or (has_disconnected and not _is_slow(cause))
+    return isinstance(error, errors.MetastoreCallError) or (
+        has_disconnected and not _is_slow(cause)
+    )
 
 
 def _is_slow(error: BaseException | None) -> bool:

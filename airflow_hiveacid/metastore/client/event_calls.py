@@ -6,11 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    MetastoreAnswerError,
-    MetastoreCallError,
-    MetastoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
@@ -52,7 +48,7 @@ class EventCalls:
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
         try:
             return commits_of(self._events(), ref)
-        except (MetastoreCallError, MetastoreUnavailableError) as error:
+        except (errors.MetastoreCallError, errors.MetastoreUnavailableError) as error:
             # The usual cause is `hive.metastore.event.db.notification.api.auth`: only proxy users
             # may read the log.
             _log.info("the event log is unreadable, so commit times are unknown: %s", error)
@@ -67,7 +63,7 @@ class EventCalls:
         while last < newest:
             try:
                 events = self._page(last, _PAGE)
-            except MetastoreAnswerError as error:
+            except errors.MetastoreAnswerError as error:
                 _log.info("an event is too long, reading the others one by one: %s", error)
                 events = self._around_long_messages(last)
             if not events:
@@ -92,7 +88,7 @@ class EventCalls:
         try:
             # The log may have gaps. If the event was deleted, the response is a later event.
             events = self._page(head.eventId - 1, 1)
-        except MetastoreAnswerError:
+        except errors.MetastoreAnswerError:
             return head
         return events[0] if events and events[0].eventId == head.eventId else head
 

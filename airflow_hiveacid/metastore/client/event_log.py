@@ -1,9 +1,7 @@
 """Commit times of a table's writes, derived from the server's event log.
 
 A metastore with Hive's `DbNotificationListener` logs each write ID allocation and each commit, with
-the time and the transaction ID. Takes a table's name, and events in ascending order of their
-numbers. Returns commit times of write IDs that certainly belong to the current table of this name.
-This module does not depend on how events are read.
+the time and the transaction ID.
 
 Example:
     >>> from airflow_hiveacid.format.table import TableRef
@@ -63,14 +61,11 @@ class Event:
 def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
     """Derive the commit times of a table's writes from these events, in seconds since 1970.
 
-    Each new table starts at write ID 1 again. So if this name is created, dropped or renamed, all
-    earlier IDs are discarded. The function does not find IDs that were allocated under an older
-    name of the table. The result is empty if the log's times go backwards. Then a clock was set
-    back, or the clocks of several servers differ.
-
-    Args:
-        events: the events in ascending order; only events at the beginning may be missing.
-        ref: the name that the table has after these events.
+    The events ascend; only events at the beginning may be missing. `ref` is the name that the table
+    has after them. Each new table starts at write ID 1 again. So if this name is created, dropped
+    or renamed, all earlier IDs are discarded. IDs that were allocated under an older name are not
+    found. The result is empty if the log's times go backwards: a clock was set back, or the clocks
+    of several servers differ.
     """
     write_ids: dict[TxnId, WriteId] = {}
     commit_times: dict[WriteId, int] = {}

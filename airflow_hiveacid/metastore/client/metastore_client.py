@@ -1,11 +1,6 @@
 """A client of a real metastore: `MetastorePort` over one Thrift connection.
 
-Takes an endpoint, returns a client that connects at its first call. Not thread-safe: each thread
-needs its own client, from `clone`.
-
-Example:
-    with connect(MetastoreEndpoint(uris=("thrift://hms:9083",))) as client:
-        table = client.get_table(TableRef.parse("demo.flights"))
+It connects at its first call. Not thread-safe: each thread needs its own client, from `clone`.
 """
 
 from __future__ import annotations
@@ -20,7 +15,6 @@ from airflow_hiveacid.format.errors import MetastoreError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
-from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
 from airflow_hiveacid.metastore.client.event_calls import EventCalls
 from airflow_hiveacid.metastore.client.lock_calls import LockCalls
 from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
@@ -40,10 +34,7 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
 
 
 def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
-    """Call each server; return the addresses that answer, and the failures of the others.
-
-    A single address counts as answering without a call.
-    """
+    """Call each of several servers; return the addresses that answer, and the failures."""
     if len(endpoint.uris) == 1:
         return endpoint.uris, []
     answering, failures = [], []
@@ -60,9 +51,7 @@ def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[Me
     return tuple(answering), failures
 
 
-class MetastoreClient(
-    CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls
-):
+class MetastoreClient(CatalogCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls):
     """One connection to a metastore; see MetastorePort for the contract of each method."""
 
     def __init__(self, endpoint: MetastoreEndpoint) -> None:

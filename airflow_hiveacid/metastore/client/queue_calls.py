@@ -6,16 +6,12 @@ Of these methods, Hive 3.1 supports only `request_compaction` and `show_compacti
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    InvalidNameError,
-    MetastoreCallError,
-    MetastoreVersionError,
-)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
@@ -55,20 +51,18 @@ class QueueCalls:
         compaction_type: CompactionType,
         *,
         pool: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
         wire = ttypes.CompactionRequest(
             dbname=ref.db,
             tablename=ref.name,
             partitionname=_text(partition),
             type=COMPACTION_TYPE_NUMBERS[compaction_type],
-            properties=None if properties is None else dict(properties),
         )
         if self._connection.generation is MetastoreGeneration.V4:
             wire.poolName = pool
             wire.initiatorId = f"{user_name(self._connection)}-{_INITIATOR}"
         elif pool is not None:
-            raise MetastoreVersionError(
+            raise errors.MetastoreVersionError(
                 f"compaction pool {pool!r}: the queue of Hive 3.1 has no pools; leave the pool out"
             )
         answer = self._connection.call("compact2", wire, repeat=Repeat.SAFE)
@@ -128,7 +122,7 @@ class QueueCalls:
         struct = _struct(claim)
         try:
             self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
-        except MetastoreCallError:
+        except errors.MetastoreCallError:
             if struct.partitionname is not None:
                 raise
             # On PostgreSQL, 4.0.1 always fails if the partition is NULL ("could not determine data
@@ -179,7 +173,7 @@ def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable
 def _entry(item: Struct) -> CompactionEntry | None:
     try:
         table, partition = TableRef(item.dbname, item.tablename), _partition(item.partitionname)
-    except InvalidNameError as error:
+    except errors.InvalidNameError as error:
         _log.debug("ignored compaction %s: %s", item.id, error)
         return None
     # 3.1 returns the highest write ID in the field `hightestTxnId`; 4.x sets both fields.

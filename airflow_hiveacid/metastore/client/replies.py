@@ -2,9 +2,6 @@
 
 Thrift's generated clients read the name, type and sequence ID of a reply, but do not check them. So
 these clients would accept a late reply to an earlier call.
-
-Takes an open transport; returns a protocol for generated clients. This module does not depend on
-the meaning of the calls.
 """
 
 from __future__ import annotations
@@ -52,8 +49,7 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
     def readMessageBegin(self) -> tuple[str, int, int]:  # noqa: N802 - Thrift's name
         """Return the name, type and sequence ID of a reply.
 
-        Raises:
-            MismatchedReplyError: the message is not the reply to the last call.
+        Raises MismatchedReplyError if the message is not the reply to the last call.
         """
         name, kind, number = super().readMessageBegin()
         if (name, number) != (self._name, self._number) or kind not in _REPLIES:

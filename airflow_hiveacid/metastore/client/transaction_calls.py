@@ -13,18 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    MetastoreCallError,
-    MetastoreError,
-    MetastoreInternalError,
-    MetastoreUnavailableError,
-    MetastoreVersionError,
-    TransactionAbortedError,
-    Winner,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef
@@ -36,20 +26,12 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import (
 )
 from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
-_TYPES: Final = {
-    TxnType.DEFAULT: ttypes.TxnType.DEFAULT,
-    TxnType.READ_ONLY: ttypes.TxnType.READ_ONLY,
-    TxnType.COMPACTION: ttypes.TxnType.COMPACTION,
-}
-_STATES: Final = {
-    ttypes.TxnState.OPEN: TxnState.OPEN,
-    ttypes.TxnState.ABORTED: TxnState.ABORTED,
-    ttypes.TxnState.COMMITTED: TxnState.COMMITTED,
-}
+_TYPES: Final = {kind: getattr(ttypes.TxnType, kind.name) for kind in TxnType}
+_STATES: Final = {getattr(ttypes.TxnState, state.name): state for state in TxnState}
 _MOST_OPEN: Final = "metastore.max.open.txns"
 _CONFLICT: Final = "write conflict"
 # Matches "... committed by [txnid:9,11] u/u" (CommitTxnFunction, TxnHandler.commitTxn).
@@ -73,11 +55,13 @@ class TransactionCalls:
         # open until the server aborts it.
         try:
             answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
-        except MetastoreInternalError as error:
+        except errors.MetastoreInternalError as error:
             raise self._why_not_opened(error) from error
         return TxnId(answer.txn_ids[0])
 
-    def _why_not_opened(self, error: MetastoreInternalError) -> MetastoreInternalError:
+    def _why_not_opened(
+        self, error: errors.MetastoreInternalError
+    ) -> errors.MetastoreInternalError:
         """Return the error, extended by the limit of open transactions if that is reached.
 
         The server compares a count that it refreshes now and then, and opens transactions again
@@ -86,12 +70,12 @@ class TransactionCalls:
         try:
             count = len(self._txns([]).open)
             limit = int(self._connection.config_value(_MOST_OPEN, "0"))
-        except (MetastoreError, ValueError) as unknown:
+        except (errors.MetastoreError, ValueError) as unknown:
             _log.debug("%s is unknown: %s", _MOST_OPEN, unknown)
             return error
         if not 0 < limit <= count / 0.9:
             return error
-        return MetastoreInternalError(
+        return errors.MetastoreInternalError(
             uris=error.uris,
             method=error.method,
             reason=f"{error.reason}; {count} transactions are open, and {_MOST_OPEN} is {limit}, so"
@@ -114,7 +98,7 @@ class TransactionCalls:
             self._connection.call(
                 "abort_txn", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
             )
-        except TransactionAbortedError:
+        except errors.TransactionAbortedError:
             return False
         return True
 
@@ -130,7 +114,7 @@ class TransactionCalls:
             answer = self._connection.call(
                 "allocate_table_write_ids", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
             )
-        except (MetastoreCallError, MetastoreUnavailableError):
+        except (errors.MetastoreCallError, errors.MetastoreUnavailableError):
             # For an aborted transaction 4.0.1 answers "internal error" and 3.1.3 disconnects.
             self.heartbeat(txn_id)
             raise
@@ -181,7 +165,7 @@ class TransactionCalls:
             )
         if set(lists) != set(unique_refs):
             missing = ", ".join(str(ref) for ref in unique_refs if ref not in lists)
-            raise MetastoreCallError(
+            raise errors.MetastoreCallError(
                 method="get_valid_write_ids", reason=f"the response lacks {missing}"
             )
         return lists
@@ -189,7 +173,7 @@ class TransactionCalls:
     def max_write_id(self, ref: TableRef) -> WriteId:
         if self._connection.generation is MetastoreGeneration.V4:
             request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
-            with suppress(MetastoreVersionError):
+            with suppress(errors.MetastoreVersionError):
                 answer = self._connection.call(
                     "get_max_allocated_table_write_id", request, repeat=Repeat.SAFE
                 )
@@ -202,7 +186,7 @@ class TransactionCalls:
         if self._connection.generation is MetastoreGeneration.V4:
             # The cleaner of a server without this call follows the lowest open transaction.
             by_name = {str(ref): int(write_id) for ref, write_id in lowest.items()}
-            with suppress(MetastoreVersionError):
+            with suppress(errors.MetastoreVersionError):
                 self._connection.call(
                     "add_write_ids_to_min_history", txn_id, by_name, repeat=Repeat.SAFE
                 )
@@ -252,25 +236,25 @@ def user_name(connection: Connection) -> str:
 def faults_of(txn_id: TxnId) -> Faults:
     """Return the faults of a call that an aborted transaction cannot make."""
 
-    def aborted(text: str) -> HiveAcidError:
+    def aborted(text: str) -> errors.HiveAcidError:
         return _aborted(txn_id, text)
 
     return dict.fromkeys((TxnAbortedException, NoSuchTxnException, NoSuchLockException), aborted)
 
 
-def _aborted(txn_id: TxnId, text: str) -> TransactionAbortedError:
-    return TransactionAbortedError(txn_id=txn_id, reason=text)
+def _aborted(txn_id: TxnId, text: str) -> errors.TransactionAbortedError:
+    return errors.TransactionAbortedError(txn_id=txn_id, reason=text)
 
 
-def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
+def _aborted_or_conflict(txn_id: TxnId, text: str) -> errors.HiveAcidError:
     # Only this function interprets an error message. The server raises the same exception class for
     # a conflict and for a timed-out transaction (TxnHandler.commitTxn, "due to a write conflict").
     # In both cases, the server committed nothing. If Hive changes the message, only our error
     # becomes less precise.
     if _CONFLICT in text:
         match = _WINNER.search(text)
-        winner = Winner(txn_id=int(match[1])) if match else None
-        return WriteConflictError(txn_id=txn_id, reason=text, winner=winner)
+        winner = errors.Winner(txn_id=int(match[1])) if match else None
+        return errors.WriteConflictError(txn_id=txn_id, reason=text, winner=winner)
     return _aborted(txn_id, text)
 
 

@@ -1,9 +1,4 @@
-"""Opens a transport to a metastore server and logs in.
-
-Takes a `MetastoreEndpoint` and one of its addresses. Returns an open Thrift transport after a
-successful login. Combines the transports and logins of `auth`. Makes no metastore call. Tries no
-other address.
-"""
+"""Opens a transport to one address of a metastore, and logs in, by the means of `auth`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
 """`CREATE TABLE IF NOT EXISTS` that also compares an existing table with the definition.
 
-Takes a client and a definition. Creates the table, or checks that an existing table matches. The
-call may be repeated, even after a lost response.
-
-Example:
-    new = define("demo.customers", {"id": "bigint", "name": "string"})
-    is_new = ensure_table(client, new)
+The call may be repeated, even after a lost response.
 """
 
 from __future__ import annotations
@@ -13,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreCallError,
-    TableDiffersError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -56,19 +46,21 @@ def define(  # noqa: PLR0913 - a table needs that many
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
     if not data:
-        raise ConfigurationError(f"{table}: a table needs at least one column")
+        raise errors.ConfigurationError(f"{table}: a table needs at least one column")
     for name in names:
         if not name or names.count(name) > 1:
             problem = f"column {name!r} is named twice" if name else "a column has no name"
-            raise ConfigurationError(f"{table}: {problem}")
+            raise errors.ConfigurationError(f"{table}: {problem}")
     buckets = tuple(name.strip().lower() for name in bucket_columns)
     if insert_only and buckets:
-        raise ConfigurationError(f"{table}: an insert-only table cannot have buckets")
+        raise errors.ConfigurationError(f"{table}: an insert-only table cannot have buckets")
     if bool(buckets) != (num_buckets > 0):
-        raise ConfigurationError(f"{table}: give bucket_columns and num_buckets, or neither")
+        raise errors.ConfigurationError(f"{table}: give bucket_columns and num_buckets, or neither")
     for name in buckets:
         if name not in {column.name for column in data}:
-            raise ConfigurationError(f"{table}: bucket column {name!r} is not among the columns")
+            raise errors.ConfigurationError(
+                f"{table}: bucket column {name!r} is not among the columns"
+            )
     return NewTable(
         ref=TableRef.parse(table),
         columns=data,
@@ -86,7 +78,7 @@ def define(  # noqa: PLR0913 - a table needs that many
 def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
     file_format = _FORMATS.get(stored_as.lower())
     if file_format is None or (file_format is not FileFormat.ORC and not insert_only):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{table}: stored_as must be orc, or parquet, avro or textfile with insert_only, found"
             f" {stored_as!r}"
         )
@@ -100,15 +92,15 @@ def ensure_table(client: MetastorePort, new: NewTable) -> bool:
     """
     try:
         table = client.get_table(new.ref)
-    except TableNotFoundError:
+    except errors.TableNotFoundError:
         try:
             client.create_table(new)
-        except MetastoreCallError as refusal:
+        except errors.MetastoreCallError as refusal:
             table = _made_by_another(client, new.ref, refusal)
         else:
             return True
     if wrong := differences(new, table):
-        raise TableDiffersError(table=new.ref, differences=wrong)
+        raise errors.TableDiffersError(table=new.ref, differences=wrong)
     return False
 
 
@@ -138,12 +130,12 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
 
 
 def _made_by_another(
-    client: MetastorePort, ref: TableRef, refusal: MetastoreCallError
+    client: MetastorePort, ref: TableRef, refusal: errors.MetastoreCallError
 ) -> TableInfo:
     """Return the table if a different client has created it; otherwise raise `refusal`."""
     try:
         return client.get_table(ref)
-    except TableNotFoundError:
+    except errors.TableNotFoundError:
         raise refusal from None
 
 

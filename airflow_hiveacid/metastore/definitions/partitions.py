@@ -1,7 +1,6 @@
 """The rules for ADD PARTITION and DROP PARTITION; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
-nothing remains. Makes no change.
+They change nothing, and return the remaining work; None if nothing remains.
 """
 
 from __future__ import annotations
@@ -9,20 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.definition_rules import partition_spelling
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    DefinitionError,
-    PartitionNotFoundError,
-    UnsupportedTableError,
-)
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.metastore_statements import (
-    AddPartitions,
-    DropPartitions,
-    PartitionValues,
-)
+from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.definitions.new_table import same_directory
 from airflow_hiveacid.metastore.definitions.tables import transactional_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
@@ -30,18 +20,17 @@ from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def add_partitions(
-    client: MetastorePort, asked: AddPartitions, before: Before | None
+    client: MetastorePort, asked: statements.AddPartitions, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that creates the statement's missing partitions.
 
-    Raises:
-        DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has another
-            location. Also if a new partition would get a location other than the default.
+    Raises DefinitionError if a partition exists, and the statement lacks IF NOT EXISTS or has
+    another location. Also if a new partition would get a location other than the default.
     """
     table = transactional_table(client, asked.target)
-    locations = {_whole_name(table, new.values): new.location for new in asked.partitions}
+    locations = {whole_partition(table, new.values): new.location for new in asked.partitions}
     if len(locations) < len(asked.partitions):
-        raise ConfigurationError(f"table {table.ref}: a partition is named twice")
+        raise errors.ConfigurationError(f"table {table.ref}: a partition is named twice")
     partitions = client.get_partitions(table, _known(client, table, locations))
     actual = {partition.name: partition.location for partition in partitions}
     may_be_there = asked.if_not_exists or (before is not None and before.is_of(table))
@@ -49,13 +38,13 @@ def add_partitions(
         if name not in actual:
             continue
         if not may_be_there:
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 table=table.ref,
                 detail=f"has partition {name} already; write ADD IF NOT EXISTS PARTITION to accept"
                 " that",
             )
         if location is not None and not same_directory(location, actual[name]):
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 table=table.ref, detail=f"has partition {name} at {actual[name]}, not at {location}"
             )
     missing = tuple(name for name in locations if name not in actual)
@@ -79,7 +68,7 @@ def _check_location(table: TableInfo, name: PartitionName, location: str | None)
     if location is not None and not same_directory(
         location, table.default_partition_location(name)
     ):
-        raise DefinitionError(
+        raise errors.DefinitionError(
             table=table.ref,
             detail=f"cannot get partition {name} at {location}: Hive would load the files there."
             " Omit LOCATION; if there are files, load them with LOAD DATA INPATH",
@@ -87,7 +76,7 @@ def _check_location(table: TableInfo, name: PartitionName, location: str | None)
 
 
 def drop_partitions(
-    client: MetastorePort, asked: DropPartitions, before: Before | None
+    client: MetastorePort, asked: statements.DropPartitions, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that drops partitions; skip partitions created after an earlier try.
 
@@ -100,7 +89,7 @@ def drop_partitions(
     for values in asked.partitions:
         matches = matching(table, values, all_names)
         if not matches and not (asked.if_exists or is_again):
-            raise PartitionNotFoundError(table=table.ref, partition=dict(values))
+            raise errors.PartitionNotFoundError(table=table.ref, partition=dict(values))
         doomed |= dict.fromkeys(matches)
     births = client.partition_births(table, tuple(doomed)) if doomed else {}
     if before is not None and is_again:
@@ -119,7 +108,7 @@ def drop_partitions(
 
 
 def matching(
-    table: TableInfo, values: PartitionValues, names: tuple[PartitionName, ...]
+    table: TableInfo, values: statements.PartitionValues, names: tuple[PartitionName, ...]
 ) -> tuple[PartitionName, ...]:
     """Return the partitions with these values; `values` may omit some partition columns."""
     spec = _spelt(table, values)
@@ -130,40 +119,36 @@ def matching(
     )
 
 
-def whole_partition(table: TableInfo, values: PartitionValues) -> PartitionName:
+def whole_partition(table: TableInfo, values: statements.PartitionValues) -> PartitionName:
     """Return the name of the partition with these values; each column needs one."""
-    return _whole_name(table, values)
-
-
-def _whole_name(table: TableInfo, values: PartitionValues) -> PartitionName:
     spec = _spelt(table, values)
     missing = [c.name for c in table.partition_columns if c.name not in spec]
     if missing:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"table {table.ref}: partition column {missing[0]!r} has no value; give one to each"
         )
     return table.partition_name([spec[c.name] for c in table.partition_columns])
 
 
-def _spelt(table: TableInfo, values: PartitionValues) -> Mapping[str, str]:
+def _spelt(table: TableInfo, values: statements.PartitionValues) -> Mapping[str, str]:
     if not table.is_partitioned:
-        raise UnsupportedTableError(table=table.ref, detail="has no partitions")
+        raise errors.UnsupportedTableError(table=table.ref, detail="has no partitions")
     types = {c.name: c.type for c in table.partition_columns}
     for name, text in values:
         if name not in types:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"table {table.ref}: {name!r} is not one of its partition columns, which are"
                 f" {', '.join(types)}"
             )
         if not text:  # None, too, from a caller that is not type-checked
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"table {table.ref}: the value of partition column {name!r} is {text!r}, which"
                 " Hive stores as NULL; give a value"
             )
     try:
         return {name: partition_spelling(text, types[name]) for name, text in values}
-    except ConfigurationError as error:
-        raise ConfigurationError(f"table {table.ref}: {error}") from error
+    except errors.ConfigurationError as error:
+        raise errors.ConfigurationError(f"table {table.ref}: {error}") from error
 
 
 def _known(

@@ -17,8 +17,7 @@ from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.definitions.partitions import whole_partition
 from airflow_hiveacid.metastore.locks import LockInfo
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.txn_values import OpenTxn
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 
 _LONGEST_MESSAGE = 500
 

@@ -1,40 +1,39 @@
 """Statements that the metastore itself runs: changes of definitions, and queries of its state.
 
-Takes a client and a statement. Compares the current state with the requested state, takes locks,
-compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
-change by a different client is detected. `Before` records the state right before the change: after
-an earlier try that may have made it, a state such as "the table exists" means success, not an
-error. See docs/decisions/definitions.md.
-
-Example:
-    outcome = run_statement(client, DropTable(target="db.t"), terms)
+A change compares the current state with the requested state, takes locks, compares again, and then
+acts. So a repeated statement changes nothing, and a conflicting change by a different client is
+detected. `Before` records the state right before the change: after an earlier try that may have
+made it, a state such as "the table exists" means success, not an error. See
+docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.metastore.definitions.lock import locked
-from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
+from airflow_hiveacid.metastore.definitions import partitions, tables
 from airflow_hiveacid.metastore.definitions.questions import answer
-from airflow_hiveacid.metastore.definitions.tables import (
-    add_columns,
-    change_column,
-    create_database,
-    create_table,
-    drop_table,
-    rename_table,
-    set_properties,
-    unset_properties,
-)
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
-from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.commit import commit
+from airflow_hiveacid.metastore.transactions.fencing import (
+    FencingToken,
+    agent_info_of,
+    fence,
+    locks_on,
+)
+from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
+from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
+
+_log = logging.getLogger(__name__)
 
 AroundDrop = Callable[
     [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
@@ -56,12 +55,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
 
-    Raises:
-        InputError: the current state does not allow the change. Nothing was changed.
-        LockNotAcquiredError: other transactions held locks on the table until the lock time-out of
-            `terms`.
-        MetastoreUnavailableError: the response was lost; the change may have been made.
-        MetastoreCallError: the server refuses the change or query.
+    Raises InputError if the current state does not allow the change; then nothing was changed.
+    After a MetastoreUnavailableError, the change may have been made.
     """
     if statement.asks_only:
         return DefinitionOutcome(rows=answer(client, statement))
@@ -96,24 +91,69 @@ def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
 ) -> DefinitionWork | None:
     match statement:
         case statements.CreateDatabase():
-            return create_database(client, statement, before)
+            return tables.create_database(client, statement, before)
         case statements.CreateTable():
-            return create_table(client, statement, before)
+            return tables.create_table(client, statement, before)
         case statements.DropTable():
-            return drop_table(client, statement, before)
+            return tables.drop_table(client, statement, before)
         case statements.AddColumns():
-            return add_columns(client, statement, before)
+            return tables.add_columns(client, statement, before)
         case statements.ChangeColumn():
-            return change_column(client, statement)
+            return tables.change_column(client, statement)
         case statements.RenameTable():
-            return rename_table(client, statement, before)
+            return tables.rename_table(client, statement, before)
         case statements.SetProperties():
-            return set_properties(client, statement)
+            return tables.set_properties(client, statement)
         case statements.UnsetProperties():
-            return unset_properties(client, statement, before)
+            return tables.unset_properties(client, statement, before)
         case statements.AddPartitions():
-            return add_partitions(client, statement, before)
+            return partitions.add_partitions(client, statement, before)
         case statements.DropPartitions():
-            return drop_partitions(client, statement, before)
+            return partitions.drop_partitions(client, statement, before)
         case _:
             raise ConfigurationError(f"{statement.kind} is not a change of a definition")
+
+
+@contextmanager
+def locked(
+    client: MetastorePort, components: Sequence[LockComponent], terms: JobTerms
+) -> Iterator[TxnId]:
+    """Hold these locks in a transaction during the `with` block; yield the transaction's ID.
+
+    As in Hive (DbTxnManager), a transaction holds the locks. But the definitions change
+    immediately, not when it commits, so an abort does not undo any change. The transaction reports
+    no steps, and sends heartbeats at half of the server's time-out.
+    """
+    with ExitStack() as undo:
+        txn_id, heartbeat = open_beating(client, terms.clock, undo)
+        _acquire(client, txn_id, components, terms)
+        yield txn_id
+        undo.pop_all()
+        heartbeat.stop()
+    try:
+        commit(client, txn_id, {}, patience_s=client.txn_timeout_s / 2, clock=terms.clock)
+    except HiveAcidError as error:
+        # A failed commit can be ignored: the transaction held only locks, and the change is already
+        # made.
+        _log.warning("cannot end txn_id=%s, its locks stay until it times out: %s", txn_id, error)
+
+
+def _acquire(
+    client: MetastorePort, txn_id: TxnId, components: Sequence[LockComponent], terms: JobTerms
+) -> None:
+    refs = {component.table for component in components}
+    fencing_token = FencingToken.of(terms, txn_id)
+    acquire(
+        client,
+        LockRequest(
+            txn_id=txn_id,
+            components=tuple(components),
+            agent_info=agent_info_of(fencing_token),
+        ),
+        timeout_s=terms.lock_timeout_s,
+        clock=terms.clock,
+        on_enqueued=lambda: (
+            fencing_token is not None
+            and fence(client, fencing_token, txn_id, locks_on(client, refs))
+        ),
+    )

@@ -1,7 +1,6 @@
 """The rules for statements that define databases and tables; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
-nothing remains. Changes nothing itself.
+They change nothing, and return the remaining work; None if nothing remains.
 """
 
 from __future__ import annotations
@@ -10,28 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change, why_not_set
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    DefinitionError,
-    NotTransactionalError,
-    TableDiffersError,
-    TableNotFoundError,
-    UnknownColumnError,
-)
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.metastore_statements import (
-    AddColumns,
-    ChangeColumn,
-    CreateDatabase,
-    CreateTable,
-    DropTable,
-    NewColumn,
-    RenameTable,
-    SetProperties,
-    UnsetProperties,
-)
+from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.new_table import define, differences, ensure_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
@@ -41,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 def create_database(
-    client: MetastorePort, asked: CreateDatabase, before: Before | None
+    client: MetastorePort, asked: statements.CreateDatabase, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that creates a database, unless it exists."""
     if asked.target in client.list_databases():
         if asked.if_not_exists or before is not None:
             return None
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"database {asked.target} exists already; write CREATE DATABASE IF NOT EXISTS to accept"
             " that"
         )
@@ -55,13 +37,12 @@ def create_database(
 
 
 def create_table(
-    client: MetastorePort, asked: CreateTable, before: Before | None
+    client: MetastorePort, asked: statements.CreateTable, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that creates a table, unless it exists with the same definition.
 
-    Raises:
-        TableDiffersError: the table has a different definition, even with IF NOT EXISTS.
-        DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
+    Raises TableDiffersError if the table has a different definition, even with IF NOT EXISTS.
+    Raises DefinitionError if the table exists, and the statement has no IF NOT EXISTS.
     """
     new = new_table(asked)
     table = found_table(client, new.ref)
@@ -70,21 +51,23 @@ def create_table(
         make = partial(ensure_table, client) if asked.if_not_exists else client.create_table
         return DefinitionWork(do=partial(make, new), before=Before())
     if wrong := differences(new, table):
-        raise TableDiffersError(table=new.ref, differences=wrong)
+        raise errors.TableDiffersError(table=new.ref, differences=wrong)
     if asked.if_not_exists or before is not None:
         return None
-    raise DefinitionError(
+    raise errors.DefinitionError(
         table=new.ref, detail="exists already; write CREATE TABLE IF NOT EXISTS to accept that"
     )
 
 
-def new_table(asked: CreateTable) -> NewTable:
+def new_table(asked: statements.CreateTable) -> NewTable:
     """Return the table definition that a CREATE TABLE statement requests."""
     every = (*asked.columns, *asked.partition_columns)
     properties = dict(asked.properties)
     for name in properties:
         if why := why_not_set(name):
-            raise ConfigurationError(f"{asked.target}: property {name!r} cannot be set: {why}")
+            raise errors.ConfigurationError(
+                f"{asked.target}: property {name!r} cannot be set: {why}"
+            )
     if asked.comment is not None:
         properties["comment"] = asked.comment
     return define(
@@ -102,7 +85,7 @@ def new_table(asked: CreateTable) -> NewTable:
 
 
 def drop_table(
-    client: MetastorePort, asked: DropTable, before: Before | None
+    client: MetastorePort, asked: statements.DropTable, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that drops a table, unless the table was created after an earlier try."""
     ref = TableRef.parse(asked.target)
@@ -110,7 +93,7 @@ def drop_table(
     if table is None:
         if asked.if_exists or before is not None:
             return None
-        raise TableNotFoundError(table=ref)
+        raise errors.TableNotFoundError(table=ref)
     if before is not None and not before.is_of(table):
         _log.warning("an earlier try dropped table=%s; the table that exists now stays", ref)
         return None
@@ -120,7 +103,7 @@ def drop_table(
 
 
 def add_columns(
-    client: MetastorePort, asked: AddColumns, before: Before | None
+    client: MetastorePort, asked: statements.AddColumns, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that adds new columns."""
     table = transactional_table(client, asked.target)
@@ -137,7 +120,7 @@ def add_columns(
     return _change(client, table, change)
 
 
-def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork | None:
+def change_column(client: MetastorePort, asked: statements.ChangeColumn) -> DefinitionWork | None:
     """Return the work that widens a column's type, or sets its comment.
 
     Raises DefinitionError if with the new type a reader could read different values.
@@ -150,7 +133,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork 
         if any(c.name == column.name for c in table.partition_columns):
             raise _refused(table, f"{column.name!r} is a partition column and cannot be changed")
         names = tuple(c.name for c in table.columns)
-        raise UnknownColumnError(table=table.ref, column=column.name, known=names)
+        raise errors.UnknownColumnError(table=table.ref, column=column.name, known=names)
     if _alike((previous,), (column,)):
         if asked.column.comment is None:
             return None
@@ -165,7 +148,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork 
 
 
 def rename_table(
-    client: MetastorePort, asked: RenameTable, before: Before | None
+    client: MetastorePort, asked: statements.RenameTable, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that renames a table, unless an earlier try has renamed it."""
     ref, new_ref = TableRef.parse(asked.target), TableRef.parse(asked.new_name)
@@ -173,16 +156,16 @@ def rename_table(
     if before is not None and before.is_of(occupant) and not before.is_of(table):
         return None
     if table is None:
-        raise TableNotFoundError(table=ref)
+        raise errors.TableNotFoundError(table=ref)
     _check_transactional(table)
     if occupant is not None:
-        raise DefinitionError(
+        raise errors.DefinitionError(
             table=ref, detail=f"cannot be renamed to {new_ref}: a table of that name exists"
         )
     return _change(client, table, TableChange(name=new_ref))
 
 
-def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWork | None:
+def set_properties(client: MetastorePort, asked: statements.SetProperties) -> DefinitionWork | None:
     """Return the work that sets table properties."""
     table = transactional_table(client, asked.target)
     properties = dict(asked.properties)
@@ -193,7 +176,7 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
 
 
 def unset_properties(
-    client: MetastorePort, asked: UnsetProperties, before: Before | None
+    client: MetastorePort, asked: statements.UnsetProperties, before: Before | None
 ) -> DefinitionWork | None:
     """Return the work that removes table properties, other than those of `why_not_set`."""
     table = transactional_table(client, asked.target)
@@ -217,7 +200,7 @@ def found_table(client: MetastorePort, ref: TableRef) -> TableInfo | None:
     """Return the table, or None if it does not exist."""
     try:
         return client.get_table(ref)
-    except TableNotFoundError:
+    except errors.TableNotFoundError:
         return None
 
 
@@ -244,7 +227,7 @@ def _set(
 
 def _check_transactional(table: TableInfo) -> None:
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
 
 
 def _check_parameters(
@@ -255,7 +238,9 @@ def _check_parameters(
             raise _refused(table, f"{name!r} cannot be changed: {why}")
 
 
-def _check_cascade(table: TableInfo, asked: AddColumns | ChangeColumn) -> None:
+def _check_cascade(
+    table: TableInfo, asked: statements.AddColumns | statements.ChangeColumn
+) -> None:
     if asked.cascade and not table.is_partitioned:
         raise _refused(table, "has no partitions, so leave CASCADE out, as Hive requires")
 
@@ -289,11 +274,11 @@ def _check_type(table: TableInfo, previous: Column, column: Column) -> None:
         )
 
 
-def _refused(table: TableInfo, detail: str) -> DefinitionError:
-    return DefinitionError(table=table.ref, detail=detail)
+def _refused(table: TableInfo, detail: str) -> errors.DefinitionError:
+    return errors.DefinitionError(table=table.ref, detail=detail)
 
 
-def _columns(columns: Sequence[NewColumn]) -> tuple[Column, ...]:
+def _columns(columns: Sequence[statements.NewColumn]) -> tuple[Column, ...]:
     return tuple(Column(name=c.name.lower(), type=str(parse_type(c.type))) for c in columns)
 
 
@@ -303,9 +288,9 @@ def _alike(first: Sequence[Column], second: Sequence[Column]) -> bool:
     ]
 
 
-def _types(columns: Sequence[NewColumn]) -> dict[str, str]:
+def _types(columns: Sequence[statements.NewColumn]) -> dict[str, str]:
     return {column.name: column.type for column in columns}
 
 
-def _comments(columns: Sequence[NewColumn]) -> dict[str, str]:
+def _comments(columns: Sequence[statements.NewColumn]) -> dict[str, str]:
     return {c.name.lower(): c.comment for c in columns if c.comment is not None}

@@ -14,18 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    MetastoreCallError,
-    MetastoreError,
-    MetastoreLoginError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -67,14 +60,14 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
     request = _Request(client, txn_id)
     try:
         request.send()
-    except MetastoreError as error:
+    except errors.MetastoreError as error:
         # Even after an "internal error", the server's database may have committed the transaction.
         _log.warning("the response to commit was lost txn_id=%s: %s", txn_id, error)
         try:
             is_sure = _settle(
                 request, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock
             )
-        except CommitStateUnknownError:
+        except errors.CommitStateUnknownError:
             if request.may_have_arrived:
                 raise
             raise error from None
@@ -85,14 +78,14 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
                 f" {asked_after_s:.0f} s after the request, and the metastore aborts and deletes a"
                 f" transaction after {timeout_s:.0f} s without a heartbeat"
             )
-            raise CommitStateUnknownError(txn_id=txn_id, reason=reason) from error
+            raise errors.CommitStateUnknownError(txn_id=txn_id, reason=reason) from error
 
 
 def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]) -> Fate:
     """Determine a transaction's outcome from a new snapshot."""
     txns = client.valid_txns()
     if txn_id > txns.high_watermark:
-        raise MetastoreCallError(
+        raise errors.MetastoreCallError(
             method="get_open_txns", reason=f"it does not know transaction {txn_id}, which it opened"
         )
     # Also check the transaction, because the write IDs are not sufficient. 4.0.1 may have removed
@@ -121,9 +114,9 @@ class _Request:
     def send(self) -> None:
         try:
             self.client.commit_txn(self.txn_id)
-        except MetastoreLoginError:
+        except errors.MetastoreLoginError:
             raise  # after a refused login, nothing was sent (Connection.call)
-        except MetastoreError:
+        except errors.MetastoreError:
             self.may_have_arrived = True
             raise
 
@@ -140,9 +133,9 @@ def _settle(
     while True:
         try:
             return _settle_once(request, write_ids)
-        except MetastoreError as error:
+        except errors.MetastoreError as error:
             if clock.monotonic() >= deadline_s:
-                raise CommitStateUnknownError(txn_id=txn_id, reason=str(error)) from error
+                raise errors.CommitStateUnknownError(txn_id=txn_id, reason=str(error)) from error
             _log.warning("cannot determine yet whether txn_id=%s is committed: %s", txn_id, error)
         clock.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -157,7 +150,7 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
         try:
             request.send()
             is_sure = True
-        except TransactionAbortedError as error:
+        except errors.TransactionAbortedError as error:
             # 3.1 deletes a transaction at commit. So "unknown transaction" may mean that the first
             # request committed the transaction.
             if (
@@ -169,7 +162,7 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
     elif fate is Fate.ABORTED or not request.may_have_arrived:
         # Only this process commits the transaction. If the server does not list the transaction,
         # and this process sent no request, the transaction was aborted and deleted.
-        raise TransactionAbortedError(
+        raise errors.TransactionAbortedError(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )
     _log.info("the commit succeeded although its response was lost txn_id=%s", txn_id)
@@ -180,7 +173,7 @@ def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
     """Abort a transaction while an error is handled; log a failure instead of raising it."""
     try:
         client.abort_txn(txn_id)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         _log.warning(
             "cannot abort txn_id=%s; the server will abort it after the time-out: %s", txn_id, error
         )

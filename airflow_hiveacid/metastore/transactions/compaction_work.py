@@ -12,11 +12,6 @@ Before these steps, the compactor takes a lock that only compactors of the same 
 which proves that it is alive. If it is gone, the next run ends our queue entry
 (`end_dead_entries`). A compaction replaces queued requests of other clients, which are repeated if
 it fails. On 3.1, only Hive can process the queue, so it has only its transaction and its locks.
-
-Example:
-    with compacting(client, terms, table=table, partition=name, compaction_type=kind) as work:
-        if work.refusal is None:
-            rewrite(work.write_ids)
 """
 
 from __future__ import annotations
@@ -32,28 +27,14 @@ from functools import partial
 from typing import Final
 
 import airflow_hiveacid
+from airflow_hiveacid.format import errors, policies
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    CompactionCancelledError,
-    LockNotAcquiredError,
-    MetastoreError,
-    MetastoreVersionError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.policies import (
-    ConflictOutcome,
-    ConflictPolicy,
-    Meeting,
-    WriteKind,
-    outcome,
-)
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -72,12 +53,11 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     presence_of_compactions,
 )
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnType
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
 _LONGEST_MESSAGE: Final = 2000
@@ -125,8 +105,8 @@ class CompactionWork:
         on_alone(self.txn)
         worker.make_way(kind, self.served)
         claim = worker.claim(kind)
-        if isinstance(claim, _Taken):
-            self.refuse(claim.why)
+        if isinstance(claim, str):
+            self.refuse(claim)
             return
         self.claim = claim
         # Take the snapshot after the claim, as Hive's worker does. The previous worker has ended
@@ -155,7 +135,7 @@ class CompactionWork:
         """
         taken = self._worker.taken_on_3()
         if taken is not None:
-            self.refuse(taken.why)
+            self.refuse(taken)
         return taken is not None
 
     def refuse(self, why: str, *, is_pointless: bool = False) -> None:
@@ -191,20 +171,17 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     table: TableInfo,
     partition: PartitionName | None,
     compaction_type: CompactionType,
-    policy: ConflictPolicy = ConflictPolicy.HIVE,
+    policy: policies.ConflictPolicy = policies.ConflictPolicy.HIVE,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; see `transaction.begin`.
 
     After an error, the queue entry is marked as refused, and the replaced requests of other clients
     are repeated. `partition` is None for an unpartitioned table; its name is the part of the job.
-    If another compaction is running, `policy` decides whether this one gives way, waits or fails.
-    `on_alone` is called while the compactors' lock is held, before an entry is claimed.
-
-    Raises:
-        WriteConflictError: the policy lets the later of two compactions fail.
-        LockNotAcquiredError: the other compaction did not finish within `terms.lock_timeout_s`.
-        CompactionCancelledError: the entry was withdrawn; a heartbeat has noticed this.
+    If another compaction is running, `policy` decides whether this one gives way, waits for at most
+    `terms.lock_timeout_s` (else LockNotAcquiredError) or fails (WriteConflictError). `on_alone` is
+    called while the compactors' lock is held, before an entry is claimed. Raises
+    CompactionCancelledError if a heartbeat has noticed that the entry was withdrawn.
     """
     access = TableAccess(
         table=table,
@@ -234,7 +211,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
             work = CompactionWork(worker, txn)
             work.begin(compaction_type, on_alone)
             yield work
-    except (CommitStateUnknownError, CompactionCancelledError):
+    except (errors.CommitStateUnknownError, errors.CompactionCancelledError):
         # After an unknown commit, the next run asks the server for the outcome and ends the entry.
         # The entry of a cancelled compaction has ended; the replaced requests are cancelled, too.
         raise
@@ -247,13 +224,6 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         terms.on_step("marked")
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """The reason why no entry can be claimed."""
-
-    why: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _QueueWorker:
     """A worker that requests a compaction of one partition and claims the queue entry."""
@@ -262,7 +232,7 @@ class _QueueWorker:
     terms: JobTerms
     ref: TableRef
     partition: PartitionName | None
-    policy: ConflictPolicy
+    policy: policies.ConflictPolicy
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
@@ -273,19 +243,19 @@ class _QueueWorker:
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
             match = COMPACTOR.fullmatch(rival)
-            earlier = WriteKind(match[1]) if match else WriteKind.MAJOR
-            meeting = Meeting(earlier=earlier, later=WriteKind(kind.value))
-            match outcome(self.policy, self.client.generation, meeting):
-                case ConflictOutcome.FAILS:
-                    raise WriteConflictError(
+            earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
+            meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
+            match policies.outcome(self.policy, self.client.generation, meeting):
+                case policies.ConflictOutcome.FAILS:
+                    raise errors.WriteConflictError(
                         txn_id=txn_id,
                         reason=f"a {meeting.earlier.value} compaction is at work at {self._name},"
                         f" and the policy {self.policy.value} allows only the first of the two",
                     )
-                case ConflictOutcome.COMPACTS:
+                case policies.ConflictOutcome.COMPACTS:
                     waited_s = clock.monotonic() - began_s
                     if waited_s >= timeout_s:
-                        raise LockNotAcquiredError(
+                        raise errors.LockNotAcquiredError(
                             tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
                         )
                     clock.sleep(min(pause_s, timeout_s - waited_s))
@@ -315,11 +285,7 @@ class _QueueWorker:
         return next(here, "")
 
     def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
-        """Try to take the lock that only compactors of this partition request.
-
-        Its name is not that of a table, so readers and writers never wait for it. It is released
-        when the transaction ends.
-        """
+        """Try to take the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
             table=_lock_of_compactors(self.ref),
             lock_type=LockType.EXCLUSIVE,
@@ -362,11 +328,8 @@ class _QueueWorker:
                     f"taken over by {self._worker_id}, which compacts it now",
                 )
 
-    def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
-        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry.
-
-        Call this while holding the compactors' lock.
-        """
+    def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
+        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
         if self.client.generation is MetastoreGeneration.V3:
             return self.taken_on_3()
         claim, answer = self._requested(kind)
@@ -375,10 +338,9 @@ class _QueueWorker:
         if claim is not None:
             return claim
         if answer.accepted:
-            return _Taken("another worker has claimed the queue entry")
-        return self._taken() or _Taken(
-            "the metastore refused the request: " + (answer.message or answer.state.value)
-        )
+            return "another worker has claimed the queue entry"
+        reason = answer.message or answer.state.value
+        return self._taken() or f"the metastore refused the request: {reason}"
 
     def _requested(
         self, kind: CompactionType
@@ -407,23 +369,14 @@ class _QueueWorker:
         ended = [end_entry(self.client, ClaimedCompaction.of_entry(e), why) for e in compacted]
         return any(ended)
 
-    def _taken(self) -> _Taken | None:
-        found = [
-            status
-            for status in unfinished(self.client, self.ref, self.partition)
-            if status.entry.partition == self.partition
-        ]
-        return (
-            _Taken(f"the metastore's queue has an entry for it already: {found[0]}")
-            if found
-            else None
-        )
+    def _taken(self) -> str | None:
+        for status in unfinished(self.client, self.ref, self.partition):
+            if status.entry.partition == self.partition:
+                return f"the metastore's queue has an entry for it already: {status}"
+        return None
 
-    def taken_on_3(self) -> _Taken | None:
-        """Return why not to compact this partition on 3.1, or None.
-
-        3.1 does not show which entries its workers will claim, so every entry is a reason.
-        """
+    def taken_on_3(self) -> str | None:
+        """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
         if self.client.generation is not MetastoreGeneration.V3:
             return None
         return self._taken() if self._at_work() else None
@@ -442,7 +395,7 @@ class _QueueWorker:
         """End entries of this worker's pool that remain in the queue after a failed `claim`."""
         try:
             left = [entry for entry in self._at_work() if entry.pool == self.pool]
-        except MetastoreError as error:
+        except errors.MetastoreError as error:
             _log.warning("cannot look for leftover entries of pool %s: %s", self.pool, error)
             return
         for entry in left:
@@ -461,7 +414,7 @@ def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
     entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)
     if entry is None or (entry.state is CompactionState.WORKING and entry.has_our_worker):
         return
-    raise CompactionCancelledError(
+    raise errors.CompactionCancelledError(
         table=claim.table,
         partition=str(claim.partition or ""),
         entry_id=claim.entry_id,
@@ -480,7 +433,7 @@ def cancel_compactions(
     waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError.
     """
     if client.generation is MetastoreGeneration.V3:
-        raise MetastoreVersionError(
+        raise errors.MetastoreVersionError(
             f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
             " change its queue. Kill the task or Hive's compaction worker instead"
         )
@@ -549,7 +502,7 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
         answer = client.request_compaction(
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool
         )
-    except MetastoreError as error:
+    except errors.MetastoreError as error:
         _log.warning("cannot request again %s: %s", entry.asked_by, error)
         return
     if not answer.accepted:
@@ -558,13 +511,10 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
-    """Mark a committed compaction as compacted, for the cleaners; only log a refusal.
-
-    The server refuses if a later run has already marked it, and a cleaner has processed it.
-    """
+    """Mark a committed compaction for the cleaners; log a refusal, after a later run's mark."""
     try:
         client.mark_compacted(claim)
-    except MetastoreError as refusal:
+    except errors.MetastoreError as refusal:
         _log.warning("cannot mark compaction %s as compacted: %s", claim.entry_id, refusal)
 
 
@@ -577,7 +527,7 @@ def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> bool
     message = why[:_LONGEST_MESSAGE]
     try:
         client.mark_refused(dataclasses.replace(claim, error_message=message))
-    except MetastoreError as refusal:
+    except errors.MetastoreError as refusal:
         _log.warning("cannot end compaction %s (%s): %s", claim.entry_id, message, refusal)
         return False
     return True

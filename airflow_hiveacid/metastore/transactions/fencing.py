@@ -29,9 +29,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import FencedError, MetastoreError, TransactionAbortedError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -219,9 +218,8 @@ def raise_if_fenced(
 ) -> None:
     """Raise an error if a newer copy of the job has aborted the transaction.
 
-    Raises:
-        FencedError: there is a newer copy. Otherwise, or if the search fails, this function raises
-            nothing, and the job may be retried.
+    Raises FencedError if there is a newer copy. Otherwise, or if the search fails, this function
+    raises nothing, and the job may be retried.
     """
     if fencing_token is None:
         return
@@ -247,11 +245,8 @@ def abort_job(
     have locks, or all if empty. Later tries are not aborted, because the kill may arrive long after
     the task was restarted. A job without a lock request cannot be found; its transaction times out.
     A job may reopen its transaction during the search. It requests new locks before it ends the old
-    transaction (`handover`), so the next iteration finds it.
-
-    Raises:
-        MetastoreError: the first error when aborting or when listing the locks; the other aborts
-            are done.
+    transaction (`handover`), so the next iteration finds it. Raises the first MetastoreError of an
+    abort or a listing of locks, after all other aborts.
     """
     tables, ended = set(refs), dict[TxnId, bool]()
     refs = sorted({*tables, *map(presence_of_compactions, tables)})

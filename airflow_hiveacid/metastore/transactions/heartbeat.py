@@ -1,15 +1,9 @@
 """Heartbeats of one transaction, sent from a separate thread over a separate connection.
 
-Takes a client that no other code uses. If the server reports that the transaction no longer exists,
-or a compaction's `check` that it was cancelled, the thread records the error, calls a callback and
-stops; `Transaction.ensure_alive` raises the error in the job's thread. The thread runs in the
-process that does the work: if that crashes or freezes, the server aborts the transaction.
-
-Example:
-    heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
-    heartbeat.start()
-    ...
-    heartbeat.stop()
+If the server reports that the transaction no longer exists, or a compaction's `check` that it was
+cancelled, the thread records the error, calls a callback and stops; `Transaction.ensure_alive`
+raises the error in the job's thread. The thread runs in the process that does the work: if that
+crashes or freezes, the server aborts the transaction.
 """
 
 from __future__ import annotations
@@ -20,16 +14,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    HiveAcidError,
-    TransactionAbortedError,
-    TransactionError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 # The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
 # intervals.
@@ -58,7 +47,7 @@ class Heartbeat:
         self._on_lost = on_lost
         self._stopped = threading.Event()
         self._is_committing = False
-        self._lost: TransactionError | None = None
+        self._lost: errors.TransactionError | None = None
         self._confirmed_s = clock.monotonic()
         self._thread = threading.Thread(
             target=self._run, name=f"hiveacid-heartbeat-{txn_id}", daemon=True
@@ -68,7 +57,7 @@ class Heartbeat:
         """Called after each heartbeat; a CompactionCancelledError ends the transaction."""
 
     @property
-    def lost(self) -> TransactionError | None:
+    def lost(self) -> errors.TransactionError | None:
         """The error that reported the loss of the transaction; None if no loss was reported."""
         return self._lost
 
@@ -118,7 +107,7 @@ class Heartbeat:
             self._client.heartbeat(self._txn_id)
             self._confirmed_s = began_s
             self.check(self._client)
-        except (TransactionAbortedError, CompactionCancelledError) as error:
+        except (errors.TransactionAbortedError, errors.CompactionCancelledError) as error:
             if self._is_committing:
                 _log.debug("heartbeat after the commit txn_id=%s: %s", self._txn_id, error)
                 self._stopped.set()
@@ -126,7 +115,7 @@ class Heartbeat:
             self._lost = error
             _log.warning("transaction cannot continue txn_id=%s: %s", self._txn_id, error)
             return False
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             _log.warning("heartbeat failed txn_id=%s: %s", self._txn_id, error)
             return False
         except Exception:  # noqa: BLE001 -- edge of a thread: the beats would end silently

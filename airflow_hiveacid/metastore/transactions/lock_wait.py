@@ -1,6 +1,5 @@
 """Waits for a lock with a time limit, and withdraws the request after a time-out.
 
-Takes a lock request. Returns the granted lock, or raises an error that lists the lock holders.
 `Waiting` detects commits during the wait that require a new transaction: a transaction that changes
 rows must see all earlier commits.
 """
@@ -12,18 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockState
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    LockNotAcquiredError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import Clock
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
 # should not be longer than a short job.
@@ -49,11 +44,9 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
     `on_enqueued` is called once, after the request and before any wait, and returns True if it has
     ended transactions that may have blocked the request. `on_asking` is called before each request
     to the server, and `on_waiting` before each pause. If that raises an error, the wait ends, and
-    the caller must end the transaction.
-
-    Raises:
-        LockNotAcquiredError: they were not granted within `timeout_s`; the request is withdrawn.
-        TransactionAbortedError: the transaction was aborted during the wait.
+    the caller must end the transaction. Raises LockNotAcquiredError if they were not granted within
+    `timeout_s`; the request is withdrawn. Raises TransactionAbortedError if the transaction was
+    aborted during the wait.
     """
     began_s = clock.monotonic()
     on_asking()
@@ -74,7 +67,7 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
         answer = client.check_lock(answer.lock_id, request.txn_id)
     waited_s = clock.monotonic() - began_s
     if answer.state is LockState.ABORT:
-        raise TransactionAbortedError(
+        raise errors.TransactionAbortedError(
             txn_id=request.txn_id, reason=f"aborted while waiting for lock {answer.lock_id}"
         )
     if answer.state is not LockState.ACQUIRED:
@@ -107,14 +100,14 @@ def acquire_without_queueing(
 
 def _give_up(
     client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
-) -> LockNotAcquiredError:
+) -> errors.LockNotAcquiredError:
     holders = answer.message or _holders(client, request)
     try:
         client.unlock(answer.lock_id)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         # Afterwards, the caller aborts the transaction. The abort also withdraws the request.
         _log.warning("cannot withdraw lock_id=%s: %s", answer.lock_id, error)
-    return LockNotAcquiredError(
+    return errors.LockNotAcquiredError(
         tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders
     )
 
@@ -127,7 +120,7 @@ def _holders(client: MetastorePort, request: LockRequest) -> str:
     refs = sorted({component.table for component in request.components})
     try:
         locks = [lock for ref in refs for lock in client.show_locks(ref)]
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         return f"unknown ({error})"
     others = [lock for lock in locks if lock.txn_id != request.txn_id]
     others.sort(key=lambda lock: (lock.state is not LockState.ACQUIRED, lock.lock_id))

@@ -1,8 +1,5 @@
 """The start of a transaction: open, heartbeat, write IDs, locks, fence, snapshot.
 
-Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot.
-After an error, the transaction is aborted. Does not commit.
-
 If a change is committed after a writer's transaction was opened, the metastore treats it as a
 conflict, even if the writer's snapshot includes it. So that the writer does not fail at commit,
 after all its work, its transaction is reopened if another one commits between the opening and the
@@ -17,46 +14,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreError,
-    MetastoreUnavailableError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.metastore.locks import (
-    LockComponent,
-    LockInfo,
-    LockRequest,
-    TableAccess,
-    components_for,
-    named_behind_table_lock,
-    presence_component,
-)
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore import locks
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.server_time import ServerTime, time_of_lock
+from airflow_hiveacid.metastore.transactions import fencing, lock_wait
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
-from airflow_hiveacid.metastore.transactions.fencing import (
-    FencingToken,
-    agent_info_of,
-    fence,
-    locks_on,
-    raise_if_fenced,
-)
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.transactions.lock_wait import (
-    WaitedInVainError,
-    Waiting,
-    acquire,
-    is_overtaken,
-)
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
 _MOST_REOPENINGS: Final = 5
@@ -72,8 +43,8 @@ class Plan:
     """The arguments of a transaction; see `transaction.begin` for the fields."""
 
     terms: JobTerms
-    reads: tuple[TableAccess, ...]
-    writes: tuple[TableAccess, ...]
+    reads: tuple[locks.TableAccess, ...]
+    writes: tuple[locks.TableAccess, ...]
     txn_type: TxnType
     presence: TableRef | None
 
@@ -146,7 +117,7 @@ class Opened:
 
     txn_id: TxnId
     first_txn_id: TxnId
-    fencing_token: FencingToken | None
+    fencing_token: fencing.FencingToken | None
     write_ids: Mapping[TableRef, WriteId]
     lock_id: LockId
     snapshot: Snapshot
@@ -160,16 +131,10 @@ class Opened:
 
 
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
-    """Open a transaction, get its locks, and take its snapshot.
+    """Open a transaction, get its locks, and take its snapshot; abort it after an error.
 
     The new transaction replaces and ends the job's earlier transactions in `leaving`.
-
-    Raises:
-        LockNotAcquiredError: the locks were not granted in time.
-        FencedError: a newer copy of the job is running.
-        TransactionAbortedError: the server or another client aborted this transaction or an earlier
-            transaction of the job.
-        ConfigurationError: the heartbeat interval exceeds the server's time-out.
+    TransactionAbortedError may also mean that one of these was aborted.
     """
     try:
         return _open_and_lock(client, plan, leaving)
@@ -208,7 +173,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
-        except WaitedInVainError:
+        except lock_wait.WaitedInVainError:
             _log.info("overtaken while it waited, reopening txn_id=%s", txn_id)
             continue
         except _AnswerLostError as lost:
@@ -219,7 +184,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
             _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
             reopenings += 1
             continue
-        if is_last or not is_overtaken(opening.changed, opened.snapshot.tables):
+        if is_last or not lock_wait.is_overtaken(opening.changed, opened.snapshot.tables):
             return opened
         _log.info("overtaken before the snapshot, reopening txn_id=%s", txn_id)
         client.be_patient(None)
@@ -232,17 +197,14 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
 class _AnswerLostError(Exception):
     """A response was lost, but the transaction is still open: no other client has ended it."""
 
-    def __init__(self, error: MetastoreUnavailableError) -> None:
+    def __init__(self, error: errors.MetastoreUnavailableError) -> None:
         self.error = error
         super().__init__()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """A transaction during its opening; `before` holds the write IDs right before it was opened.
-
-    `leaving.began` is complete once the write IDs are allocated.
-    """
+    """A transaction during its opening; `before` holds the write IDs right before it was opened."""
 
     client: MetastorePort
     plan: Plan
@@ -272,25 +234,25 @@ class _Opening:
                 except BaseException:
                     self.client.be_patient(None)  # do not retry the abort and later calls
                     raise
-        except TransactionAbortedError as error:
-            raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
+        except errors.TransactionAbortedError as error:
+            fencing.raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
             raise
 
-    def _check_open(self, lost: MetastoreUnavailableError) -> None:
+    def _check_open(self, lost: errors.MetastoreUnavailableError) -> None:
         """Check that no other client has ended the transaction to kill the job."""
         try:
             self.client.heartbeat(self.txn_id)
-        except MetastoreError as unknown:
+        except errors.MetastoreError as unknown:
             raise lost from unknown
 
     def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
         try:
             return self._bring(deadline_s, undo)
-        except MetastoreUnavailableError as error:
+        except errors.MetastoreUnavailableError as error:
             self._check_open(error)
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise _AnswerLostError(error) from error
-        except WaitedInVainError:
+        except lock_wait.WaitedInVainError:
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise
 
@@ -310,14 +272,14 @@ class _Opening:
         self.plan.terms.on_step("opened")
         write_ids = self._allocate()
         self.leaving.began = self._began(write_ids)
-        waiting = Waiting(
+        waiting = lock_wait.Waiting(
             client=self.client,
             writes=self.plan.writes,
             txn_id=self.txn_id,
             before=self.changed if self._queues_up else {},
         )
         left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
-        seen: list[LockInfo] = []
+        seen: list[locks.LockInfo] = []
         lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting, seen=seen)
         self._register(write_ids)
         self.plan.terms.on_step("fenced")
@@ -345,14 +307,14 @@ class _Opening:
         )
 
     @property
-    def _fencing_token(self) -> FencingToken | None:
-        return FencingToken.of(self.plan.terms, self.first_txn_id)
+    def _fencing_token(self) -> fencing.FencingToken | None:
+        return fencing.FencingToken.of(self.plan.terms, self.first_txn_id)
 
     @property
-    def _components(self) -> tuple[LockComponent, ...]:
+    def _components(self) -> tuple[locks.LockComponent, ...]:
         if self.plan.presence is not None:
-            return (presence_component(self.plan.presence),)
-        return components_for(self.plan.reads, self.plan.writes, self.client.generation)
+            return (locks.presence_component(self.plan.presence),)
+        return locks.components_for(self.plan.reads, self.plan.writes, self.client.generation)
 
     def _allocate(self) -> dict[TableRef, WriteId]:
         write_ids = {}
@@ -380,7 +342,7 @@ class _Opening:
         return DataOperation.OVERWRITE not in operations
 
     def _lock(
-        self, *, timeout_s: float, waiting: Waiting, seen: list[LockInfo]
+        self, *, timeout_s: float, waiting: lock_wait.Waiting, seen: list[locks.LockInfo]
     ) -> tuple[LockId, float, float]:
         """Get the locks; return the lock ID and the times before and after the granted request.
 
@@ -391,13 +353,15 @@ class _Opening:
         def note_time() -> None:
             asked_s[0] = clock.monotonic()
 
-        agent_info = agent_info_of(self._fencing_token)
+        agent_info = fencing.agent_info_of(self._fencing_token)
         # Fence before waiting, because an older copy may hold the required locks. One check is
         # enough. A newer copy that starts later will abort this copy. An older copy that checks
         # later will find this copy and end.
-        answer = acquire(
+        answer = lock_wait.acquire(
             self.client,
-            LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
+            locks.LockRequest(
+                txn_id=self.txn_id, components=self._components, agent_info=agent_info
+            ),
             timeout_s=timeout_s,
             clock=clock,
             on_enqueued=lambda: self._fence(seen),
@@ -408,16 +372,16 @@ class _Opening:
         self.plan.terms.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
-    def _fence(self, seen: list[LockInfo]) -> bool:
+    def _fence(self, seen: list[locks.LockInfo]) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""
         has_left = self.leaving.step_over()
         if self._fencing_token is not None:
-            seen += locks_on(self.client, self.plan.fenced)
-        has_ended = fence(self.client, self._fencing_token, self.txn_id, seen)
+            seen += fencing.locks_on(self.client, self.plan.fenced)
+        has_ended = fencing.fence(self.client, self._fencing_token, self.txn_id, seen)
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
-        for access in named_behind_table_lock(self.plan.writes, self._components):
+        for access in locks.named_behind_table_lock(self.plan.writes, self._components):
             recorded = {recorded_under(access.policy, o) for o in access.operations}
             for operation in sorted(recorded, key=lambda o: o.value):
                 self.client.add_dynamic_partitions(
@@ -436,7 +400,7 @@ class _Opening:
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:
-            raise TransactionAbortedError(
+            raise errors.TransactionAbortedError(
                 txn_id=self.txn_id, reason="the metastore no longer lists it as open"
             )
         # If a server records this history, its cleaner finds readers only through the history.
@@ -473,10 +437,7 @@ def take_snapshot(
 def _surely_whole(
     before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the write IDs of some tables; omit lists that may be incomplete.
-
-    An incomplete list ends at an invalid ID.
-    """
+    """Return the lists of some tables, except those that end at an invalid ID and may be cut."""
     lists = {ref: before[ref] for ref in refs}
     return {
         ref: ids
@@ -489,7 +450,7 @@ def _interval_s(terms: JobTerms, timeout_s: float) -> float:
     if terms.heartbeat_s is None:
         return timeout_s / 2
     if not 0 < terms.heartbeat_s < timeout_s:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"heartbeat_s={terms.heartbeat_s:g} is too long: the metastore aborts a transaction"
             f" after {timeout_s:g} s without a heartbeat; omit it to send one in half that time"
         )

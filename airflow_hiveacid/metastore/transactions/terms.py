@@ -1,20 +1,31 @@
-"""The terms of a job's transactions: one value, made once for a job and handed on whole.
-
-Example:
-    terms = JobTerms.of(spec, on_step=print)
-    with begin(client, terms, writes=[access]) as txn:
-        ...
-"""
+"""The terms of a job's transactions, one value for a whole job, and the clock."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.metastore.clock import Clock, SystemClock
+
+
+class Clock:
+    """The clock of this machine, in seconds; tests replace it."""
+
+    def monotonic(self) -> float:
+        """Return the seconds since some fixed moment; the value never decreases."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block for the given number of seconds."""
+        time.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait until the event is set or the time is over; return True if the event is set."""
+        return event.wait(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +46,7 @@ class JobTerms:
     part: str = ""
     lock_timeout_s: float
     heartbeat_s: float | None = None
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=Clock)
     on_step: Callable[[str], None] = lambda _: None
     on_lost: Callable[[], None] = lambda: None
 

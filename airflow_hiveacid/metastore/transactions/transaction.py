@@ -1,19 +1,12 @@
 """A job's transaction from opening to commit or abort.
 
-Takes a client, the terms of the job, and the tables that the job reads and writes. Returns a
-`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
-is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
-are allocated before the lock request, because the server copies them into the lock. The snapshot is
-taken after the locks are granted, because it must include the writes of the previous lock holders.
+The order is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit.
+Write IDs are allocated before the lock request, because the server copies them into the lock. The
+snapshot is taken after the locks are granted, because it must include the writes of the previous
+lock holders.
 
 Other modules stage files in hidden directories, and call `register_partitions` before they publish
 a file.
-
-Example:
-    with begin(client, terms, writes=[access]) as txn:
-        stage_files(txn.write_ids[ref], txn.snapshot)
-        txn.register_partitions(ref, names, {DataOperation.INSERT})
-        publish_files()
 """
 
 from __future__ import annotations
@@ -24,37 +17,21 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, NoReturn
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    InsertOnlyTableError,
-    MetastoreError,
-    NotTransactionalError,
-    OvertakenError,
-    TransactionAbortedError,
-    TransactionError,
-    UnsupportedTableError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
+from airflow_hiveacid.metastore.transactions import opening
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire_without_queueing
-from airflow_hiveacid.metastore.transactions.opening import (
-    Opened,
-    Plan,
-    open_and_lock,
-    take_snapshot,
-)
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnType
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
 """The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.
@@ -79,7 +56,7 @@ class MetastoreTransaction:
     written partitions, and whether it has ended.
     """
 
-    def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
+    def __init__(self, client: MetastorePort, plan: opening.Plan, opened: opening.Opened) -> None:
         self._client = client
         self._plan = plan
         self._terms = plan.terms
@@ -104,7 +81,7 @@ class MetastoreTransaction:
         return self._is_ended
 
     @property
-    def lost(self) -> TransactionError | None:
+    def lost(self) -> errors.TransactionError | None:
         """The error, if a heartbeat found that the transaction was aborted or cancelled."""
         return self._opened.heartbeat.lost
 
@@ -136,7 +113,7 @@ class MetastoreTransaction:
             self.raise_why(self.lost)
         try:
             self._client.heartbeat(self.txn_id)
-        except TransactionAbortedError as error:
+        except errors.TransactionAbortedError as error:
             self.raise_why(error)
         self._opened.heartbeat.check(self._client)
 
@@ -165,12 +142,12 @@ class MetastoreTransaction:
                 timeout_s=self._terms.lock_timeout_s,
                 clock=self._terms.clock,
             )
-        except TransactionAbortedError as error:
+        except errors.TransactionAbortedError as error:
             self.raise_why(error)
 
     def newest(self, ref: TableRef) -> Snapshot:
         """Return a new snapshot of a table; the job's fixed snapshot does not change."""
-        return take_snapshot(self._client, self.txn_id, [ref], self.write_ids)
+        return opening.take_snapshot(self._client, self.txn_id, [ref], self.write_ids)
 
     def register_partitions(
         self,
@@ -194,7 +171,7 @@ class MetastoreTransaction:
                 self._client.add_dynamic_partitions(
                     self.txn_id, self.write_ids[ref], ref, ordered, operation
                 )
-            except TransactionAbortedError as error:
+            except errors.TransactionAbortedError as error:
                 self.raise_why(error)
         self._written[ref].update(ordered)
 
@@ -208,7 +185,7 @@ class MetastoreTransaction:
             readings = self._opened.readings
             try:
                 locks = self._client.show_locks(txn_id=self.txn_id)
-            except MetastoreError as error:
+            except errors.MetastoreError as error:
                 _log.warning("the metastore does not report its time: %s", error)
                 return None
             self._server_time = time_of_lock(
@@ -284,10 +261,10 @@ class MetastoreTransaction:
                 clock=self._terms.clock,
                 timeout_s=self._opened.timeout_s,
             )
-        except TransactionAbortedError as error:
+        except errors.TransactionAbortedError as error:
             self._take_back()
             self.raise_why(error)
-        except WriteConflictError:
+        except errors.WriteConflictError:
             self._take_back()
             raise
         finally:
@@ -300,17 +277,17 @@ class MetastoreTransaction:
 
     def end_after(self, error: BaseException, handover: Handover | None) -> None:
         """End the transaction after an error in the `with` block; only `begin` calls this."""
-        if isinstance(error, OvertakenError) and not self._is_ended:
+        if isinstance(error, errors.OvertakenError) and not self._is_ended:
             self._end_overtaken(error, handover)
         if not self._is_ended:
             self.abandon()
-        if isinstance(error, TransactionAbortedError):
+        if isinstance(error, errors.TransactionAbortedError):
             self.raise_why(error)
         if self.lost is not None and isinstance(error, Exception):
             # If the transaction was lost, this loss is the cause of all other errors.
             self.raise_why(self.lost)
 
-    def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
+    def _end_overtaken(self, error: errors.OvertakenError, handover: Handover | None) -> None:
         """Undo the work; leave the transaction open if another transaction follows.
 
         If a different client aborted the transaction, its locks are gone, and another transaction
@@ -322,16 +299,16 @@ class MetastoreTransaction:
             self.abandon()
         else:
             self.leave_to(handover)
-        if isinstance(end, TransactionAbortedError):
+        if isinstance(end, errors.TransactionAbortedError):
             self.raise_why(end)
         if end is not None:
             raise end from error
 
-    def _why_over(self) -> TransactionAbortedError | MetastoreError | None:
+    def _why_over(self) -> errors.TransactionAbortedError | errors.MetastoreError | None:
         """Return an error if the transaction is aborted or its state is unknown, otherwise None."""
         try:
             self._client.heartbeat(self.txn_id)
-        except (TransactionAbortedError, MetastoreError) as error:
+        except (errors.TransactionAbortedError, errors.MetastoreError) as error:
             return error
         return None
 
@@ -339,7 +316,7 @@ class MetastoreTransaction:
         while self._take_backs:
             try:
                 self._take_backs.pop()()
-            except HiveAcidError as error:
+            except errors.HiveAcidError as error:
                 _log.warning("cannot undo a change of aborted txn_id=%s: %s", self.txn_id, error)
 
     def _forget_statistics(self, table: TableInfo) -> None:
@@ -363,12 +340,9 @@ class MetastoreTransaction:
         if strangers:
             raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
 
-    def raise_why(self, error: TransactionError) -> NoReturn:
-        """Raise the error, or FencedError if a newer copy of the job has aborted the transaction.
-
-        With FencedError, this copy must not be retried.
-        """
-        if isinstance(error, TransactionAbortedError):
+    def raise_why(self, error: errors.TransactionError) -> NoReturn:
+        """Raise the error, or FencedError (no retry) if a newer copy of the job caused it."""
+        if isinstance(error, errors.TransactionAbortedError):
             raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
         raise error
 
@@ -386,20 +360,14 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
 ) -> Iterator[MetastoreTransaction]:
     """Run a `with` block in one transaction; commit at its end, or abort after an error.
 
-    A transaction without writes takes shared read locks and is also committed. While the
-    transaction is open, the cleaner keeps the files that the transaction may read.
-
-    Args:
-        client: only this thread may use it until the `with` block ends; the heartbeats use a clone.
-        terms: the terms of the job.
-        reads: tables to read that are not in `writes`.
-        writes: tables to write.
-        txn_type: the type that a 4.x server records.
-        handover: the job's earlier transactions in this process, which the new one replaces with
-            their rank. If another commit overtakes the new one, its work is undone, and it stays
-            open until the next one replaces it or the owner closes the handover.
-        presence: the name that a reading transaction locks before tables, so that other copies of
-            the job see this copy; `Transaction.lock_reads` locks the tables.
+    A transaction without writes takes shared read locks and is also committed. While it is open,
+    the cleaner keeps the files that it may read. Until the `with` block ends, only this thread may
+    use the client; the heartbeats use a clone. `reads` are the tables to read that are not in
+    `writes`. A 4.x server records `txn_type`. `handover` has the job's earlier transactions in this
+    process, which the new one replaces with their rank. If another commit overtakes the new one,
+    its work is undone, and it stays open until the next one replaces it or the owner closes the
+    handover. `presence` is the name that a reading transaction locks before tables, so that other
+    copies of the job see this copy; `Transaction.lock_reads` locks the tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
@@ -416,7 +384,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         raise ValueError("a transaction must read or write at least one table")
     if presence is not None and writes:
         raise ValueError("`presence` is only for a transaction without writes")
-    plan = Plan(
+    plan = opening.Plan(
         terms=terms,
         reads=tuple(reads),
         writes=tuple(writes),
@@ -424,7 +392,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         presence=presence,
     )
     leaving = Handover(client) if handover is None else handover
-    txn = MetastoreTransaction(client, plan, open_and_lock(client, plan, leaving))
+    txn = MetastoreTransaction(client, plan, opening.open_and_lock(client, plan, leaving))
     try:
         yield txn
         if not txn.is_ended:
@@ -441,11 +409,11 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
 def _check_writable(access: TableAccess) -> None:
     kind = access.table.kind
     if kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=access.ref)
+        raise errors.NotTransactionalError(table=access.ref)
     changes = access.operations & {DataOperation.UPDATE, DataOperation.DELETE}
     if kind is TransactionalKind.INSERT_ONLY and changes:
         names = " and ".join(sorted(operation.name for operation in changes))
-        raise InsertOnlyTableError(table=access.ref, operation=names)
+        raise errors.InsertOnlyTableError(table=access.ref, operation=names)
     if access.table.write_needs:
         detail = f"is read-only: the metastore requires {access.table.write_needs} of its writers"
-        raise UnsupportedTableError(table=access.ref, detail=detail)
+        raise errors.UnsupportedTableError(table=access.ref, detail=detail)

@@ -16,18 +16,14 @@ Example:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.records.commits import time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.words import printable
 
 MOST_BYTES: Final = 64 * 1024
 """The maximum bytes of the document as JSON, because an XCom in the database should be small."""
@@ -113,13 +109,9 @@ def document(
     settings: Mapping[str, JsonValue] | None = None,
     queue: Sequence[Sequence[JsonValue]] = (),
 ) -> dict[str, JsonValue]:
-    """Return the document of one collection.
+    """Return the document of one collection, which began at `measured_s` (seconds since 1970).
 
-    Args:
-        numbers: the tables, in any order.
-        measured_s: when the collection began, in seconds since 1970.
-        settings: the connection and thresholds of the collection.
-        queue: the metastore's compaction queue, the most important entry first.
+    `settings` are the connection and thresholds. `queue` has the most important entry first.
     """
     urgent = sorted(numbers, key=lambda table: (_URGENCIES.index(table.row.state), table.row.table))
     queued, _ = _fitting([_shortened(entry) for entry in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)

@@ -11,31 +11,32 @@ from __future__ import annotations
 import enum
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.words import age_text, several
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, newest_entries
+from airflow_hiveacid.maintenance.pauses import pauses
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    newest_entries,
+)
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.records.maintenance import Reader
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.acid.read.inspect import delete_events
+from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.versions.keeping import opted_out_of
 
 _MOST_NAMED: Final = 3
 _MOST_SHOWN: Final = 5
@@ -132,9 +133,6 @@ def compaction_findings(
 
     Without `names_owners`, texts contain neither users and hosts nor messages that may name them.
     """
-    from airflow_hiveacid.maintenance.pauses import pauses  # noqa: PLC0415 - needs pyarrow
-    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
-
     table, measured = facts.table, facts.roots
     switched_off = opted_out_of(table, NO_AUTO_COMPACTION)
     if switched_off is not None:
@@ -188,9 +186,6 @@ def compaction_findings(
 def _measured(
     client: MetastorePort, table: TableInfo, snapshot: Snapshot, *, counts_rows: bool
 ) -> tuple[MeasuredRoot, ...]:
-    from airflow_hiveacid.storage.acid.read.inspect import delete_events  # noqa: PLC0415 - as below
-    from airflow_hiveacid.storage.stores.listing import list_roots  # noqa: PLC0415 - needs pyarrow
-
     write_ids = snapshot.write_ids(table.ref)
     roots = client.list_partitions(table)
     measure = partial(TableHealth.of, kind=table.kind, now_s=time.time())
@@ -212,7 +207,6 @@ def _measured(
 
 
 def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
-    """Yield findings about unfinished entries, and about a partition whose last entry failed."""
     newest = newest_entries(facts.entries)
     for name, entry in newest.items():
         if entry.state.is_unsuccessful and not entry.is_committed:

@@ -9,39 +9,34 @@ measured does not stop the collection.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.findings import (
+    Finding,
+    TableFacts,
     Urgency,
     capped,
     compaction_findings,
     facts_of,
     lock_findings,
 )
-from airflow_hiveacid.plan.thresholds import decide, exceeded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.state.directories import AcidDirectory
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
-    from airflow_hiveacid.operators.collecting.findings import Finding, TableFacts
-    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-    from airflow_hiveacid.plan.thresholds import CompactionPolicy
-    from airflow_hiveacid.versions.history import TableHistory, VersionEntry
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide, exceeded
+from airflow_hiveacid.versions.history import TableHistory, VersionEntry, history_of
 
 _MOST_VERSIONS: Final = 20
 _COMPACTED: Final = frozenset({CompactionState.SUCCEEDED, CompactionState.READY_FOR_CLEANING})
@@ -92,8 +87,6 @@ def _numbers(
     given: GivenThresholds,
     transactions: Mapping[TxnId, OpenTxn],
 ) -> TableNumbers:
-    from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
-
     try:
         policy = given.policy_for(table)
         facts = facts_of(client, table, counts_rows=given.counts_rows)
@@ -167,7 +160,6 @@ def _last_compaction(facts: TableFacts) -> int | None:
 
 
 def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
-    """Return the compaction that each partition needs; partitions that are due come first."""
     kinds = {True: "major", False: "minor", None: "none"}
     plans: list[tuple[bool, list[JsonValue]]] = []
     for root in facts.roots:
@@ -177,7 +169,6 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
-    """Yield each partition's directories as a reader sees them."""
     versions = {version.number: version for version in past.versions}
     for root in facts.roots:
         for directory in root.visible_state.directories:
@@ -211,7 +202,6 @@ def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
 def _transactions(
     locks: Sequence[LockInfo], transactions: Mapping[TxnId, OpenTxn]
 ) -> Iterator[JsonValue]:
-    """Yield the open transactions with a lock on the table, with their jobs."""
     jobs: dict[TxnId, str] = {}
     for lock in locks:
         if lock.txn_id is not None and lock.txn_id in transactions:
@@ -234,7 +224,6 @@ def _version(version: VersionEntry) -> JsonValue:
 
 
 def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:
-    """Return a key that sorts entries at work first, and then the newest."""
     return (not entry.is_at_work, -(entry.entry_id or 0))
 
 

@@ -9,51 +9,28 @@ whether it was created, altered, renamed or dropped. The files at a location are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
+from airflow.providers.openlineage.extractors import OperatorLineage
 
 from airflow_hiveacid.assets.uris import AssetUri, dataset_name
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.metastore_statements import (
-    CreateDatabase,
-    MetastoreStatement,
-    RenameTable,
-)
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ChangeFeedSpec,
-    CleanSpec,
-    CompactSpec,
-    ProveErasureSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    DeleteSpec,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    MultiInsertSpec,
-    TransactionSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs import metastore_statements as definitions
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
 from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
-from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
+from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES, TableFacets
 from airflow_hiveacid.plan.statements.dml import tables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets
 
 
 def lineage_of(
     conn_id: str,
-    jobs: Sequence[Job | MetastoreStatement],
+    jobs: Sequence[Job | definitions.MetastoreStatement],
     results: Sequence[JobResult] = (),
 ) -> OperatorLineage[Any, Any]:
     """Return the datasets that jobs read and write.
@@ -75,7 +52,7 @@ def lineage_of(
         counts=lineage_facets.counts(results),
         origins=partial(column_lineage, jobs, results),
     )
-    feeds = (job.location for job in jobs if isinstance(job, ChangeFeedSpec))
+    feeds = (job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec))
     lineage.inputs += lineage_facets.files_read(
         location for job in jobs for location in locations_read(job)
     )
@@ -110,13 +87,6 @@ def _lineage(
     counts: TableFacets = NO_TABLES,
     origins: Callable[..., TableFacets] = lambda *_: NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
-    """Return datasets with these facets, and with the columns that the metastore knows now."""
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        Dataset,
-        OutputDataset,
-    )
-    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
-
     tables = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
     column_facets = origins(tables, partial(_address, conn_id))
 
@@ -137,72 +107,82 @@ def _lineage(
     )
 
 
-def locations_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, ...]:
+def locations_read(
+    job: Job | statements.MultiInsertSpec | definitions.MetastoreStatement,
+) -> tuple[str, ...]:
     """Return the locations of the files that a job reads as its source.
 
     Example:
-        >>> locations_read(LoadSpec(target="db.t", location="hdfs://nn/landing/day"))
+        >>> locations_read(statements.LoadSpec(target="db.t", location="hdfs://nn/landing/day"))
         ('hdfs://nn/landing/day',)
     """
     match job:
-        case LoadSpec():
+        case statements.LoadSpec():
             return (job.location,)
-        case InsertSpec() | CreateAsSpec() | MergeSpec() if job.source.location is not None:
+        case statements.InsertSpec() | statements.CreateAsSpec() | statements.MergeSpec() if (
+            job.source.location is not None
+        ):
             return (job.source.location,)
-        case TransactionSpec():
+        case statements.TransactionSpec():
             return tuple(location for part in job.statements for location in locations_read(part))
-        case MultiInsertSpec():
+        case statements.MultiInsertSpec():
             return tuple(location for part in job.inserts for location in locations_read(part))
         case _:
             return ()
 
 
-def tables_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, ...]:
+def tables_read(
+    job: Job | statements.MultiInsertSpec | definitions.MetastoreStatement,
+) -> tuple[str, ...]:
     """Return the tables from which a job takes rows, without the rows that it changes itself.
 
     Example:
         >>> from airflow_hiveacid.jobs.specs.statements import SourceSpec
-        >>> tables_read(InsertSpec(target="db.t", source=SourceSpec(table="db.s")))
+        >>> tables_read(statements.InsertSpec(target="db.t", source=SourceSpec(table="db.s")))
         ('db.s',)
     """
     names: Iterable[str] = ()
     match job:
-        case InsertSpec() | CreateAsSpec():
+        case statements.InsertSpec() | statements.CreateAsSpec():
             names = tables_of(job.source).values()
-        case MergeSpec():
+        case statements.MergeSpec():
             names = (*tables_of(job.source).values(), *job.tables.values())
-        case UpdateSpec() | DeleteSpec() | MultiInsertSpec():
+        case statements.UpdateSpec() | statements.DeleteSpec() | statements.MultiInsertSpec():
             names = job.tables.values()
-        case TransactionSpec():
+        case statements.TransactionSpec():
             names = (name for part in job.statements for name in tables_read(part))
         case ProgramSpec():
             names = job.reads
-        case ChangeFeedSpec() | ProveErasureSpec():
+        case maintenance.ChangeFeedSpec() | maintenance.ProveErasureSpec():
             names = (job.target,)
         case _:
             pass  # no rows of another table
     return tuple(names)
 
 
-def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
+def tables_written(job: Job | definitions.MetastoreStatement) -> tuple[str, ...]:
     """Return the tables that a job defines, changes, compacts or cleans.
 
     A renamed table has its new name.
 
     Example:
-        >>> tables_written(RenameTable(target="db.t", new_name="db.u"))
+        >>> tables_written(definitions.RenameTable(target="db.t", new_name="db.u"))
         ('db.u',)
     """
     match job:
-        case TransactionSpec() | ProgramSpec():
+        case statements.TransactionSpec() | ProgramSpec():
             return job.targets
-        case ChangeFeedSpec() | ProveErasureSpec() | CreateDatabase():
+        case (
+            maintenance.ChangeFeedSpec()
+            | maintenance.ProveErasureSpec()
+            | definitions.CreateDatabase()
+        ):
             return ()
-        case CompactSpec() | CleanSpec() if not job.is_of_table:
+        case maintenance.CompactSpec() | maintenance.CleanSpec() if not job.is_of_table:
             return ()
-        case RenameTable():
+        case definitions.RenameTable():
             return (job.new_name,)
-        case MetastoreStatement() if job.asks_only:
+        case definitions.MetastoreStatement() if job.asks_only:
             return ()
         case _:
             return (job.target,)

@@ -8,56 +8,41 @@ cannot be analysed with certainty. This module never raises, and the effort of a
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow.providers.common.compat.openlineage import facet as openlineage
+from openlineage.client.generated.column_lineage_dataset import Transformation
+
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.metastore_statements import AddColumns, DropTable, RenameTable
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.statements import (
-    SOURCE_VIEW,
-    ColumnMatch,
-    CreateAsSpec,
-    InsertSpec,
-    LoadSpec,
-    MergeAction,
-    MergeSpec,
-    MergeWhen,
-    MultiInsertSpec,
-    SourceSpec,
-    TransactionSpec,
-    UpdateSpec,
-)
-from airflow_hiveacid.operators.reporting.lineage_facets import name_of
+from airflow_hiveacid.jobs import metastore_statements as definitions
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets, name_of
+from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.plan.statements.columns import value_columns
-from airflow_hiveacid.plan.statements.dml import (
-    quoted,
-    resolve_insert,
-    resolve_merge,
-    resolve_update,
-    tables_of,
-)
 from airflow_hiveacid.sql.origins import Origins, Relation, Tracer, Use, union
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets
-
-    _Statement = InsertSpec | CreateAsSpec | MergeSpec | UpdateSpec | LoadSpec
+    _Statement = (
+        statements.InsertSpec
+        | statements.CreateAsSpec
+        | statements.MergeSpec
+        | statements.UpdateSpec
+        | statements.LoadSpec
+    )
     Values = Mapping[str, Origins] | None
     """The origins of the columns that a statement writes, or None if it cannot be analysed."""
 
 _CONSTANT: Final[Origins] = frozenset()
 _SIDES: Final = {
-    MergeWhen.MATCHED: ("t", "s"),
-    MergeWhen.NOT_MATCHED: ("s",),
-    MergeWhen.NOT_MATCHED_BY_SOURCE: ("t",),
+    statements.MergeWhen.MATCHED: ("t", "s"),
+    statements.MergeWhen.NOT_MATCHED: ("s",),
+    statements.MergeWhen.NOT_MATCHED_BY_SOURCE: ("t",),
 }
 _UNKNOWN: Final = (HiveAcidError, LookupError, ValueError)
 """The errors of statements that name unknown tables or columns, or too many or few columns."""
@@ -66,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 def column_lineage(
-    jobs: Sequence[Job | MetastoreStatement],
+    jobs: Sequence[Job | definitions.MetastoreStatement],
     results: Sequence[JobResult],
     tables: Mapping[TableRef, TableInfo],
     address: Callable[[TableRef], tuple[str, str]],
@@ -83,7 +68,7 @@ def column_lineage(
 
 
 def _facets(
-    jobs: Sequence[Job | MetastoreStatement],
+    jobs: Sequence[Job | definitions.MetastoreStatement],
     results: Sequence[JobResult],
     tables: Mapping[TableRef, TableInfo],
     address: Callable[[TableRef], tuple[str, str]],
@@ -102,10 +87,12 @@ def _facets(
     return {ref: {"columnLineage": facet} for ref, facet in facets.items() if facet.fields}
 
 
-def _redefined(jobs: Sequence[Job | MetastoreStatement]) -> Iterator[TableRef]:
+def _redefined(jobs: Sequence[Job | definitions.MetastoreStatement]) -> Iterator[TableRef]:
     """Yield the tables whose columns may have changed since a statement, or may yet change."""
     for job in jobs:
-        if isinstance(job, AddColumns | DropTable | RenameTable):
+        if isinstance(
+            job, definitions.AddColumns | definitions.DropTable | definitions.RenameTable
+        ):
             yield TableRef.parse(job.target)
 
 
@@ -119,15 +106,6 @@ def _both(first: Values, second: Values) -> Values:
 
 
 def _facet(values: Mapping[str, Origins], places: Mapping[str, tuple[str, str]]) -> Any:  # noqa: ANN401 - optional
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        ColumnLineageDatasetFacet,
-        Fields,
-        InputField,
-    )
-    from openlineage.client.generated.column_lineage_dataset import (  # noqa: PLC0415 - optional
-        Transformation,
-    )
-
     fields = {}
     for name, origins in values.items():
         uses: dict[tuple[str, str], list[Transformation]] = {}
@@ -138,12 +116,12 @@ def _facet(values: Mapping[str, Origins], places: Mapping[str, tuple[str, str]])
             of_column = uses.setdefault((origin.table, origin.column), [])
             of_column.append(Transformation(type=kind, subtype=origin.use.name))
         inputs = [
-            InputField(*places[table], field=column, transformations=transformations)
+            openlineage.InputField(*places[table], field=column, transformations=transformations)
             for (table, column), transformations in uses.items()
         ]
         if inputs:
-            fields[name] = Fields(inputFields=inputs)
-    return ColumnLineageDatasetFacet(fields=fields)
+            fields[name] = openlineage.Fields(inputFields=inputs)
+    return openlineage.ColumnLineageDatasetFacet(fields=fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +132,27 @@ class _Analysis:
     tracer: Tracer = field(default_factory=Tracer)
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def of(self, job: Job | MultiInsertSpec | MetastoreStatement) -> Iterator[tuple[str, Values]]:
-        """Yield each target, and the origins of its columns."""
+    def of(
+        self, job: Job | statements.MultiInsertSpec | definitions.MetastoreStatement
+    ) -> Iterator[tuple[str, Values]]:
         match job:
-            case TransactionSpec():
+            case statements.TransactionSpec():
                 for part in job.statements:
                     yield from self.of(part)
-            case MultiInsertSpec():
+            case statements.MultiInsertSpec():
                 views = self._views(job.tables)
                 for view, query in job.shared.items():
                     if (rows := self.tracer.query(query, views)) is not None:
                         views[view] = rows
                 for insert in job.inserts:
                     yield insert.target, self._known(insert, views)
-            case InsertSpec() | CreateAsSpec() | MergeSpec() | UpdateSpec() | LoadSpec():
+            case (
+                statements.InsertSpec()
+                | statements.CreateAsSpec()
+                | statements.MergeSpec()
+                | statements.UpdateSpec()
+                | statements.LoadSpec()
+            ):
                 yield job.target, self._known(job, {})
             case _:
                 pass  # it gives columns no new values
@@ -175,22 +160,21 @@ class _Analysis:
     def _known(self, spec: _Statement, shared: Mapping[str, Relation]) -> Values:
         try:
             match spec:
-                case InsertSpec():
+                case statements.InsertSpec():
                     return self._insert(spec, self._rows(spec.source, shared))
-                case CreateAsSpec():
+                case statements.CreateAsSpec():
                     return _named(self._rows(spec.source, shared))[0]
-                case MergeSpec():
+                case statements.MergeSpec():
                     return self._merge(spec, self._rows(spec.source, shared))
-                case UpdateSpec():
-                    clause = resolve_update(self.tables[TableRef.parse(spec.target)], spec)
+                case statements.UpdateSpec():
+                    clause = dml.resolve_update(self.tables[TableRef.parse(spec.target)], spec)
                     return self.tracer.values(clause.assignments, self._views({"t": spec.target}))
-                case LoadSpec():
+                case statements.LoadSpec():
                     return None  # the columns of its files are not known
         except _UNKNOWN:
             return None
 
     def _views(self, tables: Mapping[str, str]) -> dict[str, Relation]:
-        """Return the columns of those views whose tables are known."""
         refs = {view: TableRef.parse(name) for view, name in tables.items()}
         return {
             view: Relation.of_table(str(ref), self.tables[ref].column_names)
@@ -198,41 +182,47 @@ class _Analysis:
             if ref in self.tables
         }
 
-    def _rows(self, source: SourceSpec, shared: Mapping[str, Relation]) -> Relation:
+    def _rows(self, source: statements.SourceSpec, shared: Mapping[str, Relation]) -> Relation:
         """Return the columns of a source; raise LookupError if they are not known."""
-        views = {**shared, **self._views(tables_of(source))}
+        views = {**shared, **self._views(dml.tables_of(source))}
         place = None if source.location is None else name_of(source.location)
         if source.location is not None and place is not None:
             self.files[source.location] = place
-            views[SOURCE_VIEW] = Relation(open_table=source.location)
+            views[statements.SOURCE_VIEW] = Relation(open_table=source.location)
         if source.values is not None:
             columns = tuple((name.lower(), _CONSTANT) for name in value_columns(source))
-            views[SOURCE_VIEW] = Relation(columns=columns)
-        rows = self.tracer.query(source.query, views) if source.query else views[SOURCE_VIEW]
+            views[statements.SOURCE_VIEW] = Relation(columns=columns)
+        rows = (
+            self.tracer.query(source.query, views)
+            if source.query
+            else views[statements.SOURCE_VIEW]
+        )
         if rows is None:
             raise LookupError
         return rows
 
-    def _insert(self, spec: InsertSpec, rows: Relation) -> Values:
-        if spec.columns or spec.match is ColumnMatch.POSITION:
+    def _insert(self, spec: statements.InsertSpec, rows: Relation) -> Values:
+        if spec.columns or spec.match is statements.ColumnMatch.POSITION:
             rows = rows.renamed([f"c{number}" for number in range(len(rows.columns))])
         origins_by_name, is_whole = _named(rows)
         table = self.tables[TableRef.parse(spec.target)]
-        quoted_origins = {quoted(name): origins for name, origins in origins_by_name.items()}
-        expressions = resolve_insert(table, spec, tuple(origins_by_name))
+        quoted_origins = {dml.quoted(name): origins for name, origins in origins_by_name.items()}
+        expressions = dml.resolve_insert(table, spec, tuple(origins_by_name))
         rest = _CONSTANT if is_whole else None
         return {name: quoted_origins.get(text, rest) for name, text in expressions.items()}
 
-    def _merge(self, spec: MergeSpec, rows: Relation) -> Values:
+    def _merge(self, spec: statements.MergeSpec, rows: Relation) -> Values:
         table = self.tables[TableRef.parse(spec.target)]
         origins_by_name, is_whole = _named(rows)
         # A file can contain any of the columns that the statement could use.
         names = tuple(origins_by_name) if is_whole else (*table.column_names, *spec.keys)
         sides = {**self._views({"t": spec.target}), "s": rows}
         every: list[Values] = []
-        for clause, part in zip(resolve_merge(table, spec, names), spec.clauses, strict=True):
+        for clause, part in zip(dml.resolve_merge(table, spec, names), spec.clauses, strict=True):
             is_star = (
-                part.set is None and part.values is None and part.action is not MergeAction.DELETE
+                part.set is None
+                and part.values is None
+                and part.action is not statements.MergeAction.DELETE
             )
             if is_star and not is_whole:
                 every.append(dict.fromkeys(table.column_names))

@@ -11,47 +11,23 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+from airflow.providers.common.compat.openlineage import facet as openlineage
+from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError, TableError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.metastore_statements import (
-    AddColumns,
-    AddPartitions,
-    ChangeColumn,
-    CreateTable,
-    DropPartitions,
-    DropTable,
-    RenameTable,
-    SetProperties,
-    UnsetProperties,
-)
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs import metastore_statements as definitions
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    TransactionSpec,
-    TruncateSpec,
-    each,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
 
 Facets: TypeAlias = Mapping[str, Any]
 TableFacets: TypeAlias = Mapping[TableRef, Facets]
@@ -60,20 +36,20 @@ NO_TABLES: Final[TableFacets] = MappingProxyType({})
 
 _CHANGES: Final[Mapping[type, str]] = MappingProxyType(
     {
-        CreateTable: "CREATE",
-        CreateAsSpec: "CREATE",
-        DropTable: "DROP",
-        RenameTable: "RENAME",
-        TruncateSpec: "TRUNCATE",
+        definitions.CreateTable: "CREATE",
+        statements.CreateAsSpec: "CREATE",
+        definitions.DropTable: "DROP",
+        definitions.RenameTable: "RENAME",
+        statements.TruncateSpec: "TRUNCATE",
         **dict.fromkeys(
             (
-                AddColumns,
-                AddPartitions,
-                ChangeColumn,
+                definitions.AddColumns,
+                definitions.AddPartitions,
+                definitions.ChangeColumn,
                 ConvertSpec,
-                DropPartitions,
-                SetProperties,
-                UnsetProperties,
+                definitions.DropPartitions,
+                definitions.SetProperties,
+                definitions.UnsetProperties,
             ),
             "ALTER",
         ),
@@ -119,32 +95,25 @@ def columns_of(table: TableInfo) -> Facets:
 
 def schema(columns: Iterable[tuple[str, str]]) -> Facets:
     """Return the facet with these columns, given as pairs of name and Hive type."""
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        SchemaDatasetFacet,
-        SchemaDatasetFacetFields,
-    )
-
-    fields = [SchemaDatasetFacetFields(name=name, type=type_) for name, type_ in columns]
-    return {"schema": SchemaDatasetFacet(fields=fields)}
+    fields = [
+        openlineage.SchemaDatasetFacetFields(name=name, type=type_) for name, type_ in columns
+    ]
+    return {"schema": openlineage.SchemaDatasetFacet(fields=fields)}
 
 
-def new_columns(jobs: Iterable[Job | MetastoreStatement]) -> TableFacets:
+def new_columns(jobs: Iterable[Job | definitions.MetastoreStatement]) -> TableFacets:
     """Return the schema facets of the tables that CREATE TABLE defines."""
     return {
         TableRef.parse(job.target): schema(
             (column.name, column.type) for column in (*job.columns, *job.partition_columns)
         )
         for job in jobs
-        if isinstance(job, CreateTable)
+        if isinstance(job, definitions.CreateTable)
     }
 
 
 def version(number: int) -> Facets:
     """Return the facet with a version of a table."""
-    from openlineage.client.generated.dataset_version_dataset import (  # noqa: PLC0415 - optional
-        DatasetVersionDatasetFacet,
-    )
-
     return {"version": DatasetVersionDatasetFacet(datasetVersion=str(number))}
 
 
@@ -162,23 +131,17 @@ def lifecycle(change: str, previous: tuple[str, str] | None = None) -> Facets:
 
     `previous` is the namespace and the name that the table had before a `RENAME`.
     """
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        LifecycleStateChange,
-        LifecycleStateChangeDatasetFacet,
-        PreviousIdentifier,
-    )
-
-    facet = LifecycleStateChangeDatasetFacet(
-        lifecycleStateChange=LifecycleStateChange[change],
+    facet = openlineage.LifecycleStateChangeDatasetFacet(
+        lifecycleStateChange=openlineage.LifecycleStateChange[change],
         previousIdentifier=None
         if previous is None
-        else PreviousIdentifier(namespace=previous[0], name=previous[1]),
+        else openlineage.PreviousIdentifier(namespace=previous[0], name=previous[1]),
     )
     return {"lifecycleStateChange": facet}
 
 
 def lifecycles(
-    jobs: Sequence[Job | MetastoreStatement],
+    jobs: Sequence[Job | definitions.MetastoreStatement],
     results: Sequence[JobResult],
     address: Callable[[TableRef], tuple[str, str]],
 ) -> TableFacets:
@@ -191,7 +154,11 @@ def lifecycles(
     for job, result in zip(jobs, results, strict=False):
         if result.status not in (JobStatus.COMMITTED, JobStatus.ALREADY_DONE):
             continue
-        old = address(TableRef.parse(job.target)) if isinstance(job, RenameTable) else None
+        old = (
+            address(TableRef.parse(job.target))
+            if isinstance(job, definitions.RenameTable)
+            else None
+        )
         for name, change in _changes(job):
             table = TableRef.parse(name)
             if change in _WHOLE or table not in facets_of:
@@ -199,17 +166,19 @@ def lifecycles(
     return facets_of
 
 
-def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
-    """Yield the names of tables and OpenLineage's words for their changes."""
+def _changes(job: Job | definitions.MetastoreStatement) -> Iterator[tuple[str, str]]:
     match job:
-        case TransactionSpec():
+        case statements.TransactionSpec():
             for part in job.statements:
-                for statement in each(part):
+                for statement in statements.each(part):
                     yield from _changes(statement)
-        case InsertSpec(mode=InsertMode.OVERWRITE) | LoadSpec(overwrite=True):
+        case (
+            statements.InsertSpec(mode=statements.InsertMode.OVERWRITE)
+            | statements.LoadSpec(overwrite=True)
+        ):
             yield job.target, "OVERWRITE"
-        case RenameTable():
-            yield job.new_name, _CHANGES[RenameTable]
+        case definitions.RenameTable():
+            yield job.new_name, _CHANGES[definitions.RenameTable]
         case _ if type(job) in _CHANGES:
             yield job.target, _CHANGES[type(job)]
         case _:
@@ -218,10 +187,6 @@ def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
 
 def counts(results: Sequence[JobResult]) -> TableFacets:
     """Return the facet that counts what the jobs have written to each table."""
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        OutputStatisticsOutputDatasetFacet,
-    )
-
     totals: defaultdict[TableRef, Counter[str]] = defaultdict(Counter)
     for result in results:
         for statement in result.statements if result.write_ids else ():
@@ -232,7 +197,7 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
             )
     return {
         table: {
-            "outputStatistics": OutputStatisticsOutputDatasetFacet(
+            "outputStatistics": openlineage.OutputStatisticsOutputDatasetFacet(
                 rowCount=total["rows"], fileCount=total["files"], size=total["bytes"]
             )
         }
@@ -243,20 +208,19 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def files_read(locations: Iterable[str]) -> list[Dataset]:
+def files_read(locations: Iterable[str]) -> list[openlineage.Dataset]:
     """Return the datasets of files that a task reads."""
-    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - optional
+    return [
+        openlineage.Dataset(namespace=namespace, name=name) for namespace, name in _names(locations)
+    ]
 
-    return [Dataset(namespace=namespace, name=name) for namespace, name in _names(locations)]
 
-
-def files_written(locations: Iterable[str]) -> list[OutputDataset]:
+def files_written(locations: Iterable[str]) -> list[openlineage.OutputDataset]:
     """Return the datasets of files that a task writes."""
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
-        OutputDataset,
-    )
-
-    return [OutputDataset(namespace=namespace, name=name) for namespace, name in _names(locations)]
+    return [
+        openlineage.OutputDataset(namespace=namespace, name=name)
+        for namespace, name in _names(locations)
+    ]
 
 
 def _names(locations: Iterable[str]) -> list[tuple[str, str]]:

@@ -14,19 +14,15 @@ Example:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlencode, urlsplit
 
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk.types import TaskInstanceKey
 
 from airflow_hiveacid.format.errors import InputError
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow.sdk import BaseOperator, Context
-    from airflow.sdk.types import TaskInstanceKey
 
 _PAGE: Final = "plugin/hiveacid"
 
@@ -94,13 +90,10 @@ class DriverLinks:
     def show(
         self, driver: str, application: str, ui: str, push: Callable[[str, str], None]
     ) -> None:
-        """Remember the URLs of the driver, and store each new URL in XCom with `push(key, url)`.
+        """Remember the URLs of a driver, and store each new URL in XCom with `push(key, url)`.
 
-        Args:
-            driver: the driver's ID, or an empty text for the last driver.
-            application: the URL of the driver's application; a new one belongs to a new driver.
-            ui: the URL of the driver's UI. If a URL is empty, the URL that is known stays.
-            push: stores a value in XCom.
+        A new `application` belongs to a new driver. If a URL is empty, the URL that is known stays.
+        An empty `driver` means the last driver.
         """
         is_another = bool(driver and self._driver and driver != self._driver)
         if is_another or (self.application and application not in ("", self.application)):

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.airflow_names import stats
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.jobs.results import JobResult
 
 
 def count_job(result: JobResult, elapsed_s: float) -> None:

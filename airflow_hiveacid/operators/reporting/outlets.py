@@ -7,23 +7,17 @@ events of a `partitions_asset` have a key for each changed partition.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
-from airflow.sdk import Asset, AssetAlias
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.jobs.specs.job import OnRerun
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow.sdk import BaseOperator, Context
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.results import JobResult
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,20 +12,32 @@ Example:
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.format.words import age_text, several
-from airflow_hiveacid.jobs.results import JobStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 
 _MOST_LINES: Final = 100
 _MOST_TABLES: Final = 50
 _MOST_REASONS: Final = 3
 _KIBI: Final = 1024.0
+
+
+def detail_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """Return the lines about what a job planned or did, by the lists in its details."""
+    has_many = "tables" in details
+    kinds = {
+        "compactions": table_lines if has_many else compaction_lines,
+        "cleanings": cleaned_table_lines if has_many else cleaning_lines,
+        "restore": restore_lines,
+        "rebalance": rebalance_lines,
+        "conversion": conversion_lines,
+        "erasure": erasure_lines,
+    }
+    return tuple(
+        line for name, lines in kinds.items() if name in details for line in lines(details)
+    )
 
 
 def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -238,16 +250,9 @@ def came_of(result: JobResult) -> str:
 
     Example:
         >>> from airflow_hiveacid.jobs.results import JobResult, JobStatus
-        >>> kept = {"kept": [{"why": "transaction 7 is open"}]}
-        >>> came_of(
-        ...     JobResult(
-        ...         kind="clean",
-        ...         job_key="k",
-        ...         status=JobStatus.NOTHING_TO_DO,
-        ...         table="d.t",
-        ...         details={"cleanings": [kept]},
-        ...     )
-        ... )
+        >>> details = {"cleanings": [{"kept": [{"why": "transaction 7 is open"}]}]}
+        >>> job = {"kind": "clean", "job_key": "k", "table": "d.t", "details": details}
+        >>> came_of(JobResult(status=JobStatus.NOTHING_TO_DO, **job))
         'kept 1: transaction 7 is open'
     """
     details: Mapping[str, Any] = result.details

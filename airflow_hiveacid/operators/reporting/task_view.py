@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.operators.reporting.links import TableLink
 from airflow_hiveacid.plan.arguments import LEFT_OUT, is_settled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from airflow.sdk import BaseOperatorLink
-    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -7,48 +7,42 @@ we query no cluster for this target.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+from requests.auth import AuthBase
 
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.clusters import cluster_run
 from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of, server_of
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from requests.auth import AuthBase
-
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
-        Application,
-        Bounds,
-        Cluster,
-    )
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 
 def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
     target: SparkTarget,
     tag: str,
     arguments: SparkArguments,
-    bounds: Bounds,
+    bounds: cluster_run.Bounds,
     *,
     is_killed: Callable[[], bool],
-    seen: Callable[[Application], None] = lambda _: None,
-    show_log: Callable[[Cluster[Any], Application], None] = lambda *_: None,
-) -> ClusterRun[Any] | None:
+    seen: Callable[[cluster_run.Application], None] = lambda _: None,
+    show_log: Callable[[cluster_run.Cluster[Any], cluster_run.Application], None] = lambda *_: None,
+) -> cluster_run.ClusterRun[Any] | None:
     """Return the client for a submission's cluster, or None if its address is unknown."""
     manager = _manager(target, arguments)
     if manager is None:
         return None
-    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
+    return cluster_run.ClusterRun(
+        manager, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log
+    )
 
 
-def _manager(target: SparkTarget, arguments: SparkArguments) -> Cluster[Any] | None:
+def _manager(target: SparkTarget, arguments: SparkArguments) -> cluster_run.Cluster[Any] | None:
     if target.is_kubernetes:
         return ApiServer(
             address=server_of(target.master),
@@ -66,7 +60,6 @@ def _manager(target: SparkTarget, arguments: SparkArguments) -> Cluster[Any] | N
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
-    """Return the user's login for YARN; by default, the login of `spark-submit`."""
     if arguments.yarn_rm_auth is not None:
         keep_secret(str(getattr(arguments.yarn_rm_auth, "password", "")))
         return arguments.yarn_rm_auth

@@ -23,27 +23,26 @@ from __future__ import annotations
 
 import enum
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import timedelta
+from typing import Any, Final, cast
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json
 from airflow_hiveacid.jobs.results import JobError, JobResult
-from airflow_hiveacid.jobs.specs.job import OnRerun  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.jobs.specs.job import (
+    JobSpec,
+    OnRerun,
+)
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.submission.clusters import kubernetes_login
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-    from airflow_hiveacid.operators.submission.resumption import Resumable
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
+from airflow_hiveacid.operators.submission.resumption import Resumable
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 _SETTINGS: Final = (NAMESPACE, *kubernetes_login.SETTINGS)
 _VARIABLES: Final = (

@@ -27,21 +27,17 @@ import shlex
 import shutil
 import time
 import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
 from airflow_hiveacid.operators.submission.checks.java_check import is_sparks_own
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 """Log4j's settings for drivers on the worker: warnings and errors."""
@@ -108,8 +104,6 @@ def _options(submission: Submission) -> tuple[list[str], _ClassArchive]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WorkerSpark:
-    """Spark and Java on this worker, and the user's own settings for them."""
-
     home: Path | None
     java: Path | None
     settings: Path | None
@@ -153,14 +147,11 @@ class _WorkerSpark:
         return any(file.suffix != ".template" for file in log_files)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the files in Spark's settings directory whose names match `pattern`."""
         return [] if self.settings is None else list(self.settings.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassArchive:
-    """The class archive that a driver uses or makes, if any."""
-
     path: Path | None = None
     scratch: Path | None = None
 
@@ -188,7 +179,6 @@ class _ClassArchive:
         return () if self.path is None else (f"-XX:SharedArchiveFile={self.path}",)
 
     def keep(self) -> None:
-        """Rename the archive that the driver has made, so that later jobs use it."""
         if self.scratch is None or self.path is None:
             return
         try:
@@ -197,7 +187,6 @@ class _ClassArchive:
             log.warning("the archive of Spark's classes was not made: %s", error)
 
     def discard(self) -> None:
-        """Remove the archive of a driver that failed."""
         if self.scratch is not None:
             with suppress(OSError):
                 self.scratch.unlink(missing_ok=True)

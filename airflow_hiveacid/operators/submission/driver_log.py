@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
-from airflow_hiveacid.operators.submission.clusters.log_tail import (
-    LAST_LINES,
-    LOGIN_IN_URL,
-    log_line,
-)
+from airflow_hiveacid.operators.submission.clusters import log_tail
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Cluster
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Cluster
 
 NEW_LINES: Final = "new lines of the driver's log"
 """What `log_command` says that it cannot show, if a part of the log has been shown."""
@@ -85,7 +78,7 @@ class DriverLog:
         text = without_secrets(text)
         begin, end = uncut(text)
         for line in _lines_of(text[begin if has_gap else 0 : end]):
-            log_line(log, line)
+            log_tail.log_line(log, line)
         copy.place, copy.kept = new.place, text[end:]
         copy.is_whole = found.has_ended and not new.has_more
 
@@ -116,12 +109,12 @@ def log_last_lines(lines: Sequence[str], name: str = "") -> None:
     """Log the last lines of a log, or of its file `name`, as a group that Airflow can fold."""
     title = f"Spark driver's last lines{f' ({name})' if name else ''}"
     for line in (f"::group::{title}", *lines, "::endgroup::"):
-        log_line(log, line)
+        log_tail.log_line(log, line)
 
 
 def log_command(command: str, reason: str, what: str = "the driver's log") -> None:
     """Log why a driver's log, or a part of it, cannot be shown, and the command that shows it."""
-    words = LOGIN_IN_URL.sub("//***@", " ".join(reason.split()))
+    words = log_tail.LOGIN_IN_URL.sub("//***@", " ".join(reason.split()))
     log.warning(
         "cannot show %s: %s. To read it, run: %s",
         what,
@@ -131,10 +124,9 @@ def log_command(command: str, reason: str, what: str = "the driver's log") -> No
 
 
 def _last_lines(text: bytes) -> list[str]:
-    return _lines_of(text.decode(errors="replace").strip())[-LAST_LINES:]
+    return _lines_of(text.decode(errors="replace").strip())[-log_tail.LAST_LINES :]
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without secrets."""
     # A secret may have several lines, so hide secrets before the text is split.
     return [without_passwords(line) for line in without_secrets(text).splitlines()]

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.format.known_secrets import keep_secret
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
     # Not secret: settings whose values are only paths and key names of Kubernetes secrets.
@@ -51,9 +47,8 @@ def mask_secrets(*given: object) -> None:
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> bool:
     """Have Airflow hide secrets in arguments, and warn of those that other users can see.
 
-    Return true if the arguments contain secrets.
-
-    All users of this machine can list the arguments of `spark-submit`.
+    Return true if there are secrets. All users of this machine can list the arguments of
+    `spark-submit`.
     """
     settings = {**(arguments.conf or {}), "repositories": arguments.repositories}
     variables = arguments.env_vars or {}

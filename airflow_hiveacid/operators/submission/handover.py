@@ -9,14 +9,12 @@ listener at the end of each process. This listener asks Airflow for the task's s
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from airflow.listeners import hookimpl
 
 from airflow_hiveacid.airflow_names import get_listener_manager
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _ENDED: Final = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 

@@ -13,19 +13,15 @@ import logging
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
 
-from airflow_hiveacid.format.attempts import AttemptId
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 _CONNECT_S: Final = 1.0
 _CALL_S: Final = 2.0

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 
 # A line with an exception, in Java or Python, or with an error of spark-submit or our driver.
 _REASON: Final = re.compile(
@@ -45,13 +41,8 @@ def judge(  # noqa: PLR0913 - all that is known of a driver
 ) -> JobResult:
     """Return the result of a successful job, or raise an error for a failed job.
 
-    Args:
-        spec: the job that was submitted.
-        result: the result that the application left, if any.
-        exit_code: the exit code of a local process, if it is known.
-        failure: the exception of the submission, if any.
-        has_java: false if `spark-submit` ran on this worker and the worker has no Java.
-        said: the last lines of the driver or of `spark-submit`, if they are known.
+    `failure` is the exception of the submission. `has_java` is false if `spark-submit` ran on this
+    worker, which has no Java. `said` are the last lines of the driver or of `spark-submit`.
 
     Raises:
         InputError: the application failed before it could read the URI of its result file.

@@ -7,19 +7,15 @@ needs a private name. Each function has a test in `tests/airflow/test_spark_prov
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+import subprocess
+from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, log_line
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 DRIVER_STATUS_KEY: Final = SparkSubmitOperator._K8S_DRIVER_STATUS_KEY  # noqa: SLF001 - see below
 """The state store's key for the status of a driver's pod.
@@ -158,7 +154,6 @@ class _LineLog:
         self._log = log
 
     def info(self, text: str, *parts: object) -> None:
-        """Log a line of `spark-submit` at its own level, and the hook's own text unchanged."""
         if parts:
             self._log.info(text, *parts)
         else:

@@ -10,22 +10,14 @@ import json
 import logging
 import posixpath
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    JobFailedError,
-    StorageError,
-)
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.jobs.results import JobResult
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.codec import JsonValue
 
 _NAME: Final = "result.json"
 
@@ -45,13 +37,9 @@ class ResultFile:
 
     @classmethod
     def shared(cls, result_dir: str | None) -> ResultFile:
-        """Return a new location in the directory that workers and drivers share.
-
-        Raises:
-            ConfigurationError: no result directory is configured.
-        """
+        """Return a new location in the directory that workers and drivers share."""
         if not result_dir:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "cluster deploy mode needs a result directory that both the driver and this worker"
                 " can reach: set result_dir of the operator, or in the extra of the metastore"
                 " connection, to a URI such as hdfs://nn/tmp/hiveacid"
@@ -59,13 +47,7 @@ class ResultFile:
         return cls(uri=f"{result_dir.rstrip('/')}/{uuid.uuid4().hex}/{_NAME}")
 
     def read(self) -> JobResult | None:
-        """Return the job's result, or None if the job left no result.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-            JobFailedError: the file is not valid JSON.
-            StorageError: the file cannot be read.
-        """
+        """Return the job's result, or None if the job left no result."""
         # Importing Arrow at the top of the module would slow down every DAG parse by 0.2 s.
         from airflow_hiveacid.storage.stores.filesystem import read_bytes  # noqa: PLC0415
         from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415
@@ -80,7 +62,7 @@ class ResultFile:
         except ValueError as exc:
             # The driver died while it wrote the file. Raise the error here, because JobResult.parse
             # would wrongly report that a different release wrote the file.
-            raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
+            raise errors.JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
         return JobResult.parse(content.decode())
 
     @property
@@ -117,7 +99,7 @@ class ResultFile:
         fs, path = open_location(self.follower_uri)
         has_directory = not traits_of(fs).keeps_directories or exists(fs, posixpath.dirname(path))
         if not (makes_directory or has_directory):
-            raise StorageError(f"there is no directory {posixpath.dirname(path)} here")
+            raise errors.StorageError(f"there is no directory {posixpath.dirname(path)} here")
         write_bytes(fs, path, b"{}")
 
     def remove(self) -> None:
@@ -154,7 +136,7 @@ def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str |
     try:
         fs, path = open_location(uri)
         write_bytes(fs, path, json.dumps(whole).encode())
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         log.warning("the whole result cannot be stored; XCom has its short form: %s", error)
         return None
     log.info("XCom has a short form of the result; the whole result is in %s", uri)

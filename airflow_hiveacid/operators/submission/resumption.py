@@ -8,13 +8,11 @@ generation, so a retry never returns the result of a different statement.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from datetime import timedelta
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from airflow_hiveacid.format.codec import JsonValue
-    from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.jobs.specs.job import JobSpec
 
 RESULT_URI_KEY: Final = "hiveacid_result_uri"
 """The key under which the URI of a resumable submission's result is stored."""

@@ -23,18 +23,15 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from airflow.sdk import Context
+
 from airflow_hiveacid.airflow_names import COUNTS_EVERY_CLEAR, conf
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.codec import JsonValue
 
 DELIVERED_KEY: Final = "hiveacid_delivered"
 """The state store's key for the last generation whose result has reached Airflow."""
@@ -94,9 +91,6 @@ def key_of(context: Context, number: int = 1) -> str:
 
     The key of a task's first job does not depend on the number of jobs. So a retry finds that the
     first job is done, even if a user has added jobs to the task.
-
-    Raises:
-        ConfigurationError: the installation's name is invalid.
 
     Example:
         >>> from types import SimpleNamespace

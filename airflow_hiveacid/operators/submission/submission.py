@@ -8,18 +8,63 @@ our settings for the job and the cluster. This module starts nothing and needs n
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
 
-from airflow_hiveacid.operators.submission.clusters import cluster_run, kubernetes_settings
+from requests.auth import AuthBase
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.operators.submission.clusters import cluster_run, kubernetes
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkArguments:
+    """Arguments for `SparkSubmitHook`, with the hook's names and meanings.
+
+    The `repr` leaves out values that may be secret.
+    """
+
+    conn_id: str
+    conf: Mapping[str, Any] | None = field(default=None, repr=False)
+    files: str | None = None
+    py_files: str | None = None
+    archives: str | None = None
+    driver_class_path: str | None = None
+    jars: str | None = None
+    java_class: str | None = None
+    packages: str | None = None
+    exclude_packages: str | None = None
+    repositories: str | None = None
+    total_executor_cores: int | str | None = None
+    executor_cores: int | str | None = None
+    executor_memory: str | None = None
+    driver_memory: str | None = None
+    keytab: str | None = None
+    principal: str | None = None
+    proxy_user: str | None = None
+    name: str = ""
+    num_executors: int | str | None = None
+    status_poll_interval: int = 1
+    application_args: Sequence[Any] | None = field(default=None, repr=False)
+    env_vars: Mapping[str, Any] | None = field(default=None, repr=False)
+    verbose: bool = False
+    spark_binary: str | None = None
+    properties_file: str | None = None
+    yarn_queue: str | None = None
+    deploy_mode: str | None = None
+    use_krb5ccache: bool = False
+    post_submit_commands: Sequence[str] | None = field(default=None, repr=False)
+    track_driver_via_k8s_api: bool = False
+    yarn_track_via_rm_api: bool = False
+    yarn_rm_auth: AuthBase | None = field(default=None, repr=False)
+
+    def as_keywords(self) -> dict[str, Any]:
+        """Return the keyword arguments with which the hook is created."""
+        return {argument.name: getattr(self, argument.name) for argument in fields(self)}
+
 
 _WAITS: Final = "spark.yarn.submit.waitAppCompletion"
 _LOGIN: Final = ("spark.kerberos.", "spark.yarn.keytab", "spark.yarn.principal")
@@ -110,11 +155,7 @@ class Submission:
         return may_change_user(self.arguments, self.target)
 
     def check_new(self) -> None:
-        """Check the settings that affect only a new submission, and not a resumed submission.
-
-        Raises:
-            ValueError: the user's settings make `spark-submit` wait until the driver ends.
-        """
+        """Check the settings that affect only a new submission, and not a resumed submission."""
         if _is_released(self.target) and _keeps_waiting(self.arguments):
             raise ValueError(
                 "spark.yarn.submit.waitAppCompletion=true cannot be set for cluster mode as it"
@@ -127,7 +168,7 @@ class Submission:
 def _for_cluster(spec: JobSpec, given: SparkArguments, target: SparkTarget) -> dict[str, Any]:
     tag, conf = cluster_run.tag_of(spec.attempt), given.conf or {}
     if target.is_kubernetes:
-        settings = kubernetes_settings.own_settings(
+        settings = kubernetes.own_settings(
             conf,
             tag,
             namespace=target.namespace,

@@ -16,62 +16,40 @@ For these clusters, we replace the Spark provider's own code, for four reasons:
 from __future__ import annotations
 
 import logging
+import subprocess
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
+from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import AirflowException
-from airflow_hiveacid.format.errors import (
-    ApplicationForgottenError,
-    ClusterError,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-    ConfigurationError,
-    HiveAcidError,
-    StorageError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.java_program import find_java
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.clusters import cluster_run
+from airflow_hiveacid.operators.submission.clusters.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
 from airflow_hiveacid.operators.submission.driver_log import DriverLog, log_command, log_last_lines
-from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.result_file import ResultFile
-from airflow_hiveacid.operators.submission.resumption import Resumable
-
-if TYPE_CHECKING:
-    import subprocess
-    import threading
-    from collections.abc import Callable
-
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-    from airflow.sdk import Context
-
-    from airflow_hiveacid.format.errors import ApplicationNotStartedError
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
-        Application,
-        Bounds,
-        ClusterRun,
-    )
-    from airflow_hiveacid.operators.submission.resumption import StateStore
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
-    from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.resumption import Resumable, StateStore
+from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
+from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 SUCCEEDED: Final = "SUCCEEDED"
 """The status of a driver that has ended successfully."""
@@ -103,18 +81,18 @@ class Submitter:
         *,
         attempt: str,
         arguments: SparkArguments,
-        bounds: Bounds,
+        bounds: cluster_run.Bounds,
         store: StateStore | None,
         is_durable: bool,
         is_killed: Callable[[], bool],
         show: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
-        self._target, self._tag, self._is_killed = target, tag_of(attempt), is_killed
+        self._target, self._tag, self._is_killed = target, cluster_run.tag_of(attempt), is_killed
         self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
         self._spec: JobSpec | None = None
-        self._ended: Application | None = None
+        self._ended: cluster_run.Application | None = None
         self._has_java = True
         self._log = DriverLog()
         self.last_lines: list[str] = []
@@ -142,10 +120,6 @@ class Submitter:
 
         `resume` calls `submit` and `follow`, or only follows an earlier try's driver. It is called
         only if we follow the target's drivers. The context is for OpenLineage.
-
-        Raises:
-            ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
-            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
         """
         self._spec = submission.spec
         notes = self.notes if self._target.is_followed else None
@@ -178,17 +152,8 @@ class Submitter:
     ) -> Exception | None:
         """Finish a job whose driver a trigger has followed, and return the exception, if any.
 
-        From this call on, killing this task also kills the driver.
-
-        Args:
-            submission: the job; nothing is submitted.
-            context: the running task, for OpenLineage.
-            driver_id: the driver's ID.
-            failure: the exception with which the trigger's wait ended; if None, the cluster is
-                asked how the driver ended.
-
-        Raises:
-            AirflowTaskTimeout: `failure` is an AirflowTaskTimeout.
+        From this call on, killing this task also kills the driver. `failure` is the exception with
+        which the trigger's wait ended; if None, the cluster is asked how the driver ended.
         """
         self._spec = submission.spec
 
@@ -207,17 +172,16 @@ class Submitter:
         return self._failure_of(work)
 
     def _failure_of(self, work: Callable[[], None]) -> Exception | None:
-        """Call `work`, and return the submission's exception or None."""
         try:
             work()
         except (FileNotFoundError, PermissionError) as exc:
             requirement = "executable" if isinstance(exc, PermissionError) else "on PATH"
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"cannot run {exc.filename}: it is not {requirement}. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from None
-        except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
+        except (AirflowException, RuntimeError, errors.ClusterError, InterruptedError) as exc:
             return self._overdue or exc
         finally:
             # The Spark provider does not close the pipe from its `spark-submit` process.
@@ -226,14 +190,7 @@ class Submitter:
         return None
 
     def submit(self) -> str:
-        """Store notes for a retry, submit the job, and return the driver's ID.
-
-        Raises:
-            ValueError: the user's settings make `spark-submit` wait until the driver ends.
-            AirflowException: `spark-submit` failed.
-            RuntimeError: `spark-submit` did not print the ID of a YARN application.
-            InterruptedError: the task is killed.
-        """
+        """Store notes for a retry, submit the job, and return the driver's ID."""
         hook, submission = self._at_work
         self._ended = None  # an earlier try's driver
         if self._kept is not None:
@@ -283,16 +240,7 @@ class Submitter:
         return str(application.state)
 
     def follow(self, driver_id: str) -> None:
-        """Wait until the driver has ended.
-
-        Raises:
-            ApplicationForgottenError: the cluster has forgotten the application.
-            RuntimeError: the application failed. If the application left a result, the result
-                contains the reason.
-            ClusterError: see `ClusterRun.follow`.
-            InterruptedError: the task is killed.
-            StorageError: the driver, which waits for a follower, cannot be told that it has one.
-        """
+        """Wait until the driver has ended."""
         cluster = self._asked_cluster
         try:
             if self._spec is not None:
@@ -302,7 +250,9 @@ class Submitter:
             self._after_submit()
         self._ended = application
         if application is None:
-            raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
+            raise errors.ApplicationForgottenError(
+                application=driver_id, cluster=cluster.manager.name
+            )
         if not application.has_succeeded:
             raise RuntimeError(
                 f"{application.id} ended as {application.state}, {application.final_status}:"
@@ -314,17 +264,12 @@ class Submitter:
 
         If the job has failed, log the last lines of its driver or, if no driver has started, those
         of `spark-submit`. Call this method only if the task is not killed.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-            JobFailedError: the result is not valid JSON.
-            StorageError: the result cannot be read.
         """
         notes, is_followed = self.notes, self._target.is_followed
         file = self._result_file(spec)
         try:
             result = file.read()
-        except HiveAcidError:
+        except errors.HiveAcidError:
             self._show_last_lines(failure, has_result=True)
             raise
         if result is not None and result.spark_app_id:
@@ -346,7 +291,6 @@ class Submitter:
         return result
 
     def _result_file(self, spec: JobSpec) -> ResultFile:
-        """Return the result of the driver that this task follows."""
         # We store notes only about a driver that we follow. So these notes are from an earlier try
         # that knew the cluster's address, and its driver may still run.
         notes = self.notes if self._target.is_followed else None
@@ -391,22 +335,16 @@ class Submitter:
         """Register an earlier try's application, so that killing this task also kills it."""
         notes = self.notes
         if self._cluster is not None and notes is not None and notes.attempt is not None:
-            self._cluster.answer_for(_noted_id(notes), tag_of(notes.attempt))
+            self._cluster.answer_for(_noted_id(notes), cluster_run.tag_of(notes.attempt))
 
     def end_left(self) -> None:
-        """Kill the application that an earlier try has submitted, and delete its notes.
-
-        Raises:
-            ClusterUnavailableError: the cluster does not confirm that the application has ended.
-            ClusterRefusedError: YARN does not allow us to kill the application.
-            InterruptedError: the task is killed.
-        """
+        """Kill the application that an earlier try has submitted, and delete its notes."""
         if (notes := self.notes) is not None:
             self._end_left(notes)
 
     def _end_left(self, notes: Resumable) -> None:
         if self._cluster is not None and notes.attempt is not None:
-            self._cluster.end_earlier(_noted_id(notes), tag_of(notes.attempt))
+            self._cluster.end_earlier(_noted_id(notes), cluster_run.tag_of(notes.attempt))
         notes.forget()
 
     def _leave_another(self, notes: Resumable, spec: JobSpec) -> None:
@@ -429,7 +367,7 @@ class Submitter:
         attempt = notes.attempt_without(_ID_KEY)
         if self._cluster is None or attempt is None:
             return
-        if (application_id := self._cluster.submitted(tag_of(attempt))) is not None:
+        if (application_id := self._cluster.submitted(cluster_run.tag_of(attempt))) is not None:
             log.info("%s was submitted by a worker that has died", application_id)
             notes.store.set(_ID_KEY, application_id)
 
@@ -503,7 +441,7 @@ class Submitter:
         # In client mode on Kubernetes, `driver_id` is an executor's pod.
         self._show(driver_id if target.is_cluster else application_id, application, ui)
 
-    def _show_seen(self, found: Application) -> None:
+    def _show_seen(self, found: cluster_run.Application) -> None:
         self._show_driver(found.id, found.application_id, found.ui_url)
 
     def _look_at(self, driver_id: str) -> None:
@@ -517,7 +455,7 @@ class Submitter:
         try:
             if (application := self._asked_cluster.manager.report(driver_id)) is not None:
                 self._show_seen(application)
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
             log.warning("cannot link to the driver's pages: %s", error)
 
     def _show_last_lines(self, failure: Exception | None, *, has_result: bool) -> None:
@@ -539,8 +477,7 @@ class Submitter:
             self._show_log_command(failure)
 
     def _show_log_command(self, failure: Exception | None) -> None:
-        """Log how to read the log of an application about which YARN cannot be asked."""
-        if isinstance(failure, ApplicationForgottenError):
+        if isinstance(failure, errors.ApplicationForgottenError):
             log_command(yarn_log_command(failure.application), "YARN has forgotten the driver")
         elif self._cluster is None and (application_id := self._printed_id):
             log_command(
@@ -557,21 +494,19 @@ class Submitter:
             return
         try:
             self._cluster.forget_succeeded()
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
             log.warning("%s", error)
 
     @property
     def _printed_id(self) -> str | None:
-        """The ID of the YARN application that `spark-submit` has printed."""
         return None if self._hook is None else provider_names.yarn_application_id(self._hook)
 
     @property
-    def _overdue(self) -> ApplicationNotStartedError | None:
-        """The error if the submission got no container in time and was killed, else None."""
+    def _overdue(self) -> errors.ApplicationNotStartedError | None:
         return None if self._cluster is None else self._cluster.overdue
 
     @property
-    def _asked_cluster(self) -> ClusterRun[Any]:
+    def _asked_cluster(self) -> cluster_run.ClusterRun[Any]:
         if self._cluster is None:
             raise RuntimeError(f"no cluster is queried for {self._target.master}")
         return self._cluster
@@ -606,5 +541,5 @@ def _with_lineage(submission: Submission, context: Context) -> SparkArguments:
 def _tidy(remove: Callable[[], None]) -> None:
     try:
         remove()
-    except StorageError as error:
+    except errors.StorageError as error:
         log.warning("the driver has ended, but its files cannot be removed: %s", error)

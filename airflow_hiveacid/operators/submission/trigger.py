@@ -14,32 +14,24 @@ import math
 import os
 import threading
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.operators.submission.clusters import cluster_run
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
-from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.watch.poll_threads import in_thread_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from typing import TypeAlias
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
-        Application,
-        Cluster,
-        ClusterRun,
-    )
-
-    _ShowLog: TypeAlias = Callable[[Cluster[Any], Application], None]
+    _ShowLog: TypeAlias = Callable[[cluster_run.Cluster[Any], cluster_run.Application], None]
 
 
 FIRST_POLL_S: Final = 5.0
@@ -62,8 +54,6 @@ _log_reads: Final = threading.BoundedSemaphore(_LOGS_AT_ONCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Followed:
-    """The attempt whose driver the trigger follows; an argument for `kill.abort_attempt`."""
-
     metastore: MetastoreEndpoint
     job_key: str
     attempt: str
@@ -81,14 +71,9 @@ class ApplicationTrigger(BaseTrigger):
     as a worker. The trigger kills the driver only if a user clears or marks the task, or if the
     driver got no container in time. If the triggerer ends, the driver continues.
 
-    Args:
-        note: the note about the driver, as `DriverNote.to_json` returns it.
-        hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        spark_conn_id: connection of type `spark`.
-        client: the user's arguments that decide how to log in to the cluster; no secrets.
-        start_timeout_s: the longest wait for the driver's container.
-        shows_log: whether the task's log gets the driver's log, which must not contain secrets that
-            only the worker knows.
+    `note` is as `DriverNote.to_json` returns it. `client` are the user's arguments that decide how
+    to log in to the cluster. With `shows_log`, the task's log gets the driver's log, which must not
+    contain secrets that only the worker knows.
     """
 
     def __init__(  # noqa: PLR0913 - each is a separate fact
@@ -184,10 +169,10 @@ class ApplicationTrigger(BaseTrigger):
 
     def _end(self) -> None:
         run, driver = self._cluster_run(), self._driver
-        run.answer_for(driver.application_id, tag_of(driver.attempt))
+        run.answer_for(driver.application_id, cluster_run.tag_of(driver.attempt))
         run.begin_end().join()
 
-    def _cluster_run(self, show_log: _ShowLog = _show_nothing) -> ClusterRun[Any]:
+    def _cluster_run(self, show_log: _ShowLog = _show_nothing) -> cluster_run.ClusterRun[Any]:
         # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above
@@ -199,9 +184,9 @@ class ApplicationTrigger(BaseTrigger):
         )
         run = cluster_run_of(
             target,
-            tag_of(self._driver.attempt),
+            cluster_run.tag_of(self._driver.attempt),
             arguments,
-            Bounds(start_s=self.start_timeout_s),
+            cluster_run.Bounds(start_s=self.start_timeout_s),
             is_killed=lambda: False,
             show_log=show_log,
         )
@@ -235,7 +220,7 @@ class ApplicationTrigger(BaseTrigger):
             return _show_nothing
         driver_log = DriverLog()
 
-        def show_new(cluster: Cluster[Any], found: Application) -> None:
+        def show_new(cluster: cluster_run.Cluster[Any], found: cluster_run.Application) -> None:
             if _log_reads.acquire(timeout=_LAST_READ_S if found.has_ended else 0.0):
                 try:
                     driver_log.show_new(cluster, found)

@@ -4,7 +4,7 @@ Input is the resolved target and the operator's rendered arguments. Output is wa
 log, or an error. This module knows no running task.
 
 Example:
-    >>> from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    >>> from airflow_hiveacid.operators.submission.submission import SparkArguments
     >>> target = SparkTarget(conn_id="s", master="local[2]")
     >>> unused_settings(target, SparkArguments(conn_id="s", num_executors=4))
     ['num_executors has no effect: Spark runs in local mode (master local[2])']
@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.spark_target import DEPLOY_MODE, YARN_QUEUE, SparkTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +40,7 @@ def check_settings(
 ) -> None:
     """Refuse settings that contradict the target, and log a warning for those without effect.
 
-    Args:
-        target: the resolved target.
-        given: the operator's arguments.
-        environment: the environment of `spark-submit`.
-        worker_queue: the queue of Airflow's workers, if the task sets one.
+    `worker_queue` is the queue of Airflow's workers, if the task sets one.
 
     Raises:
         ConfigurationError: `conf` or `properties_file` names another master or deploy mode; or an

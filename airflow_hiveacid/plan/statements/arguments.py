@@ -25,24 +25,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.plan.arguments import (
-    EarlyChecks,
-    LeftOut,
-    assignments,
-    choice,
-    condition,
-    is_settled,
-    known_keys,
-    names,
-    table_name,
-    text,
-)
-from airflow_hiveacid.plan.statements.dml import (
-    CLAUSE_WITHOUT_ROWS,
-    check_source,
-    clause_problem,
-    unreachable_clause,
-)
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.plan.statements.source_options import check_location, check_options
 
 _AS_OF: Final = ("version", "timestamp", "tag")
@@ -57,22 +41,24 @@ _LATER_SOURCE: Final = {
 }
 
 
-def check_source_early(early: EarlyChecks, value: object) -> None:
+def check_source_early(early: arguments.EarlyChecks, value: object) -> None:
     """Check the keys of a source, and the values without templates."""
     early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
 
 
-def check_clauses_early(early: EarlyChecks, value: object) -> None:
+def check_clauses_early(early: arguments.EarlyChecks, value: object) -> None:
     """Check the keys of WHEN clauses, and the values without templates."""
     if isinstance(value, list | tuple):
         value = [_settled_part(MergeClause, clause, _later_clause(clause)) for clause in value]
     early.check(merge_clauses, clauses=value)
 
 
-def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[str]) -> None:
+def check_partition_early(
+    early: arguments.EarlyChecks, value: object, nulls: Collection[str]
+) -> None:
     """Check the values of a static partition that contain no templates."""
     if isinstance(value, Mapping):
-        value = {column: entry for column, entry in value.items() if is_settled(entry)}
+        value = {column: entry for column, entry in value.items() if arguments.is_settled(entry)}
     early.check(bind(partition_values, nulls=nulls), partition=value)
 
 
@@ -81,17 +67,16 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
     Beside `table`, one of the keys `version`, `timestamp` and `tag` may select the version to read.
     """
-    _check_no_parameters(value, argument)
     _check_no_none(value, argument)
-    entries = known_keys(SourceSpec, _with_versions(value, argument), argument)
+    entries = arguments.known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
         if entries.get(key) is not None:
-            text(entries[key], f"{argument}[{key!r}]")
+            arguments.text(entries[key], f"{argument}[{key!r}]")
     check_location(entries.get("location"), f"{argument}['location']")
     if entries.get("table") is not None:
-        table_name(entries["table"], f"{argument}['table']")
+        arguments.table_name(entries["table"], f"{argument}['table']")
     if "columns" in entries:
-        entries["columns"] = names(entries["columns"], f"{argument}['columns']")
+        entries["columns"] = arguments.names(entries["columns"], f"{argument}['columns']")
     if "options" in entries:
         entries["options"] = _options(entries["options"], f"{argument}['options']")
     if entries.get("values") is not None:
@@ -99,13 +84,13 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
     if entries.get("tables") is not None:
         entries["tables"] = _tables(entries["tables"], f"{argument}['tables']")
     spec = SourceSpec(**entries)
-    check_source(spec)
+    dml.check_source(spec)
     return spec
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
     """Return the key columns, by which a MERGE matches source rows with target rows."""
-    keys = names(value, argument)
+    keys = arguments.names(value, argument)
     if not keys:
         raise ConfigurationError(f"{argument} is empty; list the columns that identify a row")
     return keys
@@ -118,30 +103,30 @@ def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause
     if not value:
         raise ConfigurationError(f"{argument} is empty; give at least one WHEN")
     clauses = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
-    if (index := unreachable_clause(clauses)) is not None:
+    if (index := dml.unreachable_clause((c.when, c.condition) for c in clauses)) is not None:
         raise ConfigurationError(
-            f"{argument}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
+            f"{argument}: no row reaches {dml.CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
     return clauses
 
 
 def merge_clause(value: object, argument: str) -> MergeClause:
     """Convert a mapping to a `MergeClause`; its keys are the fields of the clause."""
-    entries = known_keys(MergeClause, value, argument)
+    entries = arguments.known_keys(MergeClause, value, argument)
     _check_no_none(entries, argument)
     for key in ("when", "action"):
         if key not in entries:
             raise ConfigurationError(f"{argument} lacks {key!r}")
-    entries["when"] = choice(MergeWhen, entries["when"], f"{argument}['when']")
-    entries["action"] = choice(MergeAction, entries["action"], f"{argument}['action']")
+    entries["when"] = arguments.choice(MergeWhen, entries["when"], f"{argument}['when']")
+    entries["action"] = arguments.choice(MergeAction, entries["action"], f"{argument}['action']")
     if "condition" in entries:
-        entries["condition"] = condition(entries["condition"], f"{argument}['condition']")
+        entries["condition"] = arguments.condition(entries["condition"], f"{argument}['condition']")
     if "set" in entries:
-        entries["set"] = assignments(entries["set"], f"{argument}['set']")
+        entries["set"] = arguments.assignments(entries["set"], f"{argument}['set']")
     if entries.get("values") is not None:
         entries["values"] = _expressions(entries["values"], f"{argument}['values']")
     clause = MergeClause(**entries)
-    if (problem := clause_problem(clause)) is not None:
+    if (problem := dml.clause_problem(clause)) is not None:
         raise ConfigurationError(f"{argument}: {problem}")
     return clause
 
@@ -157,9 +142,8 @@ def partition_values(
 ) -> dict[str, str | None]:
     """Return the values of partition columns as strings.
 
-    `nulls` are the columns that the DAG file sets to None. In any other column, None comes from a
-    template or a different task, and is an error. Hive's name for the partition of NULL is refused,
-    too.
+    `nulls` are the columns that the DAG file sets to None. In any other column, None and Hive's
+    name for the partition of NULL come from a template or a different task, and are errors.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -172,7 +156,7 @@ def partition_values(
         )
     texts: dict[str, str | None] = {}
     for column, entry in value.items():
-        name = text(column, argument)
+        name = arguments.text(column, argument)
         if entry is None and name in nulls:
             texts[name] = None
             continue
@@ -188,11 +172,8 @@ def partition_values(
 
 
 def truncated_partition(value: object, argument: str = "partition") -> dict[str, str | None]:
-    """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
-
-    An empty mapping and None are errors: see `check_truncate`.
-    """
-    if isinstance(value, LeftOut):
+    """Return a TRUNCATE's partition; empty if omitted. An empty mapping and None are errors."""
+    if isinstance(value, arguments.LeftOut):
         return {}
     values = partition_values(value, argument)
     if not values:
@@ -200,13 +181,6 @@ def truncated_partition(value: object, argument: str = "partition") -> dict[str,
             f"{argument} is empty; name a partition column, or omit it to truncate every partition"
         )
     return values
-
-
-def _check_no_parameters(value: object, argument: str) -> None:
-    if isinstance(value, Mapping) and "parameters" in value:
-        raise ConfigurationError(
-            f"{argument} has no key 'parameters': give parameters as a separate argument"
-        )
 
 
 def _check_no_none(value: object, argument: str) -> None:
@@ -228,16 +202,13 @@ def _options(value: object, argument: str) -> dict[str, str]:
 def _expressions(value: object, argument: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise ConfigurationError(f"{argument} must be a list of SQL expressions, found {value!r}")
-    return tuple(text(entry, f"{argument}[{i}]") for i, entry in enumerate(value))
+    return tuple(arguments.text(entry, f"{argument}[{i}]") for i, entry in enumerate(value))
 
 
 def _tables(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from the views in a query to their tables."""
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{argument} must map views to tables, found {value!r}")
+    names = arguments.mapped_texts(value, argument, "views to tables")
     return {
-        text(view, argument): table_name(name, f"{argument}[{view!r}]")
-        for view, name in value.items()
+        view: arguments.table_name(name, f"{argument}[{view!r}]") for view, name in names.items()
     }
 
 
@@ -245,10 +216,16 @@ def _with_versions(value: object, argument: str) -> object:
     """Return a copy of a source mapping with the version of `table` moved into `versions`."""
     if not isinstance(value, Mapping):
         return value
+    if "parameters" in value:
+        raise ConfigurationError(
+            f"{argument} has no key 'parameters': give parameters as a separate argument"
+        )
     selection = {key: value[key] for key in _AS_OF if key in value}
     rest = {key: entry for key, entry in value.items() if key not in _AS_OF}
     if rest.get("versions") is not None:
-        rest["versions"] = _versions(rest["versions"], f"{argument}['versions']")
+        rest["versions"] = arguments.mapped_texts(
+            rest["versions"], f"{argument}['versions']", "views to versions"
+        )
     if selection:
         if rest.get("table") is None or rest.get("versions"):
             raise ConfigurationError(
@@ -257,16 +234,6 @@ def _with_versions(value: object, argument: str) -> object:
             )
         rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**selection).text()}
     return rest
-
-
-def _versions(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from the views in a query to versions (`VersionSpec.text`)."""
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{argument} must map views to versions, found {value!r}")
-    return {
-        text(view, argument): text(version, f"{argument}[{view!r}]")
-        for view, version in value.items()
-    }
 
 
 def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None, ...], ...]:
@@ -285,16 +252,15 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
 def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> object:
     """Return a mapping with valid placeholders instead of the values that contain templates.
 
-    If a value contains a template and there is no placeholder for its key, the key is left out. But
-    an unknown key is kept, so that it causes an error.
+    Without a placeholder, the key is left out; an unknown key is kept, so that it causes an error.
     """
     if not isinstance(value, Mapping):
         return value
     keys = {*_AS_OF, *(f.name for f in fields(cls))}
     return {
-        key: entry if is_settled(entry) else stand_ins.get(key)
+        key: entry if arguments.is_settled(entry) else stand_ins.get(key)
         for key, entry in value.items()
-        if is_settled(entry) or key in stand_ins or key not in keys
+        if arguments.is_settled(entry) or key in stand_ins or key not in keys
     }
 
 

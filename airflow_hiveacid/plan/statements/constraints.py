@@ -1,9 +1,8 @@
 """A table's DEFAULT and CHECK constraints as Spark SQL.
 
-The metastore stores constraints as expressions in Hive's dialect. This module accepts only
-expressions that mean the same in Spark. A default may be a constant or the current time; a check
-may compare columns and constants. For any other expression, it raises an error that contains the
-constraint.
+The metastore stores constraints in Hive's dialect. This module accepts only expressions that mean
+the same in Spark: a default may be a constant or the current time; a check may compare columns and
+constants. For any other, it raises an error that contains the constraint.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
@@ -77,10 +76,8 @@ class Check:
 def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
     """Return the expression for a column: that of the statement, the column's default, or NULL.
 
-    `given` is None if the statement omits the column.
-
-    Raises:
-        UnsupportedTableError: only Hive can evaluate the default.
+    `given` is None if the statement omits the column. Raises UnsupportedTableError if only Hive can
+    evaluate the default.
     """
     if given is not None and given != DEFAULT:
         return given
@@ -203,11 +200,8 @@ def _without_between(parts: Sequence[str]) -> list[str]:
         begin = index - is_not - _length(tokens[: index - is_not][::-1], closing="(")
         middle = index + 1 + _length(tokens[index + 1 :], closing=")")
         end = middle + 1 + _length(tokens[middle + 1 :], closing=")")
-        value, low, high = (
-            tokens[begin : index - is_not],
-            tokens[index + 1 : middle],
-            tokens[middle + 1 : end],
-        )
+        value = tokens[begin : index - is_not]
+        low, high = tokens[index + 1 : middle], tokens[middle + 1 : end]
         both = ["(", *value, ">=", *low, "AND", *value, "<=", *high, ")"]
         tokens[begin:end] = ["NOT", *both] if is_not else both
     return tokens
@@ -264,10 +258,7 @@ def _is_plain(tokens: Sequence[_Token]) -> bool:
 
 @dataclass(slots=True)
 class _Level:
-    """The state of one level of parentheses after the last AND or OR.
-
-    The object changes while tokens are read.
-    """
+    """The state of one level of parentheses after the last AND or OR. Mutable."""
 
     is_list: bool = False
     comparison: str = ""

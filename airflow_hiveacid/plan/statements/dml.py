@@ -16,17 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    ColumnUpdateError,
-    ConfigurationError,
-    InsertOnlyTableError,
-    NotTransactionalError,
-    SortedTableError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.file_fitness import check_format
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
@@ -56,9 +48,8 @@ class Clause:
     """One clause with resolved columns.
 
     `assignments` maps target columns to expressions: all columns for an insert, only the changed
-    columns for an update, and none for a delete. `unchanged` are columns that an update cannot
-    change. If a source value differs from the target row's value in such a column, the statement
-    fails.
+    columns for an update, and none for a delete. If a source value differs from the target row's in
+    a column of `unchanged`, which an update cannot change, the statement fails.
     """
 
     when: MergeWhen
@@ -71,13 +62,13 @@ class Clause:
 def check_changeable(table: TableInfo, operation: str) -> None:
     """Raise an UnsupportedTableError or the like unless a table is full ACID, unsorted and ORC."""
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
     if table.kind is TransactionalKind.INSERT_ONLY:
-        raise InsertOnlyTableError(table=table.ref, operation=operation)
+        raise errors.InsertOnlyTableError(table=table.ref, operation=operation)
     if table.sort_columns:
-        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+        raise errors.SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.storage.format is not FileFormat.ORC:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref, detail="is not stored as ORC; full-ACID tables are ORC only"
         )
 
@@ -88,7 +79,7 @@ def check_readable(table: TableInfo) -> None:
         check_changeable(table, "reading")
         return
     if (handler := table.parameters.get(_HANDLER)) is not None:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"stores its rows outside Hive, through {handler}; only Hive can read them",
         )
@@ -96,19 +87,15 @@ def check_readable(table: TableInfo) -> None:
 
 
 def check_insertable(table: TableInfo) -> None:
-    """Raise an error if rows cannot be inserted into a table.
-
-    Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: the reason.
-    """
+    """Raise an error with the reason if rows cannot be inserted into a table."""
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "INSERT")
         return
     check_readable(table)
     if table.sort_columns:
-        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+        raise errors.SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.num_buckets:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail="is insert-only and CLUSTERED BY; we can read such tables, but only Hive"
             " can write them. Recreate it without buckets, or as a full-ACID table",
@@ -122,37 +109,30 @@ def check_cleanable(table: TableInfo) -> None:
 
 
 def check_source(source: SourceSpec) -> None:
-    """Raise an error if a source is not exactly one of: files, a table, values, several tables.
-
-    Raises:
-        ConfigurationError: also if the source is incomplete, or rows of values differ in length.
-    """
+    """Raise a ConfigurationError unless a source is complete and exactly one of its four kinds."""
     kinds = (source.location, source.table, source.values, source.tables)
     count = sum(kind is not None for kind in kinds)
     if count != 1:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"
             f" query); found {count}"
         )
     if source.tables is not None and not source.query:
-        raise ConfigurationError("a source of several tables needs a query over their views")
+        raise errors.ConfigurationError("a source of several tables needs a query over their views")
     views = {SOURCE_VIEW} if source.table is not None else set(source.tables or {})
     for view, version in source.versions.items():
         if view not in views:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"source versions contain {view!r}, but the source has no such view"
             )
         VersionSpec.parse(version)
     if source.location is not None and not source.format:
-        raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
-    for number, row in enumerate(source.values or ()):
-        if len(row) != len(source.columns or (source.values or ((),))[0]):
-            expected = (
-                f"{len(source.columns)} columns"
-                if source.columns
-                else "a different number in the first row"
-            )
-            raise ConfigurationError(
+        raise errors.ConfigurationError(f"source {source.location} needs a format, such as parquet")
+    rows, width = source.values or (), len(source.columns)
+    expected = f"{width} columns" if width else "a different number in the first row"
+    for number, row in enumerate(rows):
+        if len(row) != (width or len(rows[0])):
+            raise errors.ConfigurationError(
                 f"source values[{number}] has {len(row)} values for {expected}"
             )
 
@@ -193,31 +173,22 @@ def clause_problem(clause: MergeClause) -> str | None:
     return None
 
 
-class _Conditional(Protocol):
-    """A WHEN clause, parsed from SQL text or from a job spec."""
-
-    @property
-    def when(self) -> MergeWhen: ...
-
-    @property
-    def condition(self) -> object | None: ...
-
-
-def unreachable_clause(clauses: Sequence[_Conditional]) -> int | None:
+def unreachable_clause(clauses: Iterable[tuple[MergeWhen, object | None]]) -> int | None:
     """Return the position of the first clause that no row can reach, or None.
 
+    A clause is its WHEN and its condition.
+
     Example:
-        >>> update = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
-        >>> delete = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
-        >>> unreachable_clause([update, delete]), unreachable_clause([update])
-        (1, None)
+        >>> unreachable_clause([(MergeWhen.MATCHED, None), (MergeWhen.MATCHED, "a = 1")])
+        1
+        >>> unreachable_clause([(MergeWhen.MATCHED, "a = 1"), (MergeWhen.MATCHED, None)])
     """
     closed: set[MergeWhen] = set()
-    for index, clause in enumerate(clauses):
-        if clause.when in closed:
+    for index, (when, condition) in enumerate(clauses):
+        if when in closed:
             return index
-        if clause.condition is None:
-            closed.add(clause.when)
+        if condition is None:
+            closed.add(when)
     return None
 
 
@@ -226,25 +197,23 @@ def resolve_merge(
 ) -> tuple[Clause, ...]:
     """Return the clauses of a MERGE with their columns resolved in the target and source.
 
-    Raises:
-        UnknownColumnError, ColumnUpdateError: a clause uses a column that does not exist or cannot
-            be updated.
-        ConfigurationError: there are no clauses or no keys, a clause is invalid (`clause_problem`),
-            or no row can reach a clause.
+    Raises ConfigurationError if the clauses or keys are invalid for any table.
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
-        raise ConfigurationError(f"MERGE into {table.ref} has no clauses; give at least one WHEN")
+        raise errors.ConfigurationError(
+            f"MERGE into {table.ref} has no clauses; give at least one WHEN"
+        )
     if not spec.keys:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"MERGE into {table.ref} has no key columns; list those that identify a row"
         )
     for key in spec.keys:
         require_column(table, key)
         if key.lower() not in source:
-            raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
-    if (index := unreachable_clause(spec.clauses)) is not None:
-        raise ConfigurationError(
+            raise errors.UnknownColumnError(table="source", column=key, known=tuple(source_columns))
+    if (index := unreachable_clause((c.when, c.condition) for c in spec.clauses)) is not None:
+        raise errors.ConfigurationError(
             f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
     keys = frozenset(key.lower() for key in spec.keys)
@@ -255,7 +224,7 @@ def _resolve_clause(
     table: TableInfo, clause: MergeClause, source: set[str], keys: Collection[str]
 ) -> Clause:
     if (problem := clause_problem(clause)) is not None:
-        raise ConfigurationError(f"MERGE into {table.ref}: {problem}")
+        raise errors.ConfigurationError(f"MERGE into {table.ref}: {problem}")
     if clause.action is MergeAction.DELETE:
         assignments: dict[str, str] = {}
     elif clause.action is MergeAction.UPDATE:
@@ -292,7 +261,7 @@ def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     if clause.values is not None:
         if len(clause.values) != len(table.column_names):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"MERGE into {table.ref} inserts {len(clause.values)} values, but the table has"
                 f" {len(table.column_names)} columns, including partition columns"
             )
@@ -315,7 +284,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
     """Return an UPDATE as a single resolved clause."""
     if not spec.set:
-        raise ConfigurationError(f"UPDATE of {table.ref} assigns no column")
+        raise errors.ConfigurationError(f"UPDATE of {table.ref} assigns no column")
     return Clause(
         when=MergeWhen.MATCHED,
         action=MergeAction.UPDATE,
@@ -330,9 +299,9 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
     for name in assignments:
         require_column(table, name)
         if name in {c.name for c in table.partition_columns}:
-            raise ColumnUpdateError(table=table.ref, column=name, role="partition")
+            raise errors.ColumnUpdateError(table=table.ref, column=name, role="partition")
         if name in table.bucket_columns:
-            raise ColumnUpdateError(table=table.ref, column=name, role="bucket")
+            raise errors.ColumnUpdateError(table=table.ref, column=name, role="bucket")
     return {
         name: value_or_default(table, name, expression) for name, expression in assignments.items()
     }
@@ -343,13 +312,9 @@ def resolve_insert(
 ) -> dict[str, str]:
     """Return an expression over the source columns for each target column.
 
-    A column in `spec.partition` gets the constant value of that mapping. `spec.columns` lists the
-    target columns in the order of the source columns; without it, `spec.match` determines the
-    target columns. A column without a value gets its default.
-
-    Raises:
-        ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
-            clause does not match the table's partition columns.
+    A column in `spec.partition` gets that value. `spec.columns` lists the target columns in the
+    order of the source columns; without it, `spec.match` determines them. A column without a value
+    gets its default. Raises ConfigurationError if the columns or the PARTITION clause do not fit.
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     require_partition_columns(table, fixed)
@@ -358,14 +323,16 @@ def resolve_insert(
     every = _targets(table, spec, fixed, of_values)
     targets = [name for index, name in enumerate(every) if index not in spec.default_at]
     if len(targets) != len(of_values):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"INSERT into {table.ref} names {len(targets)} columns, but the source has"
             f" {len(of_values)}"
         )
     expressions: dict[str, str] = {}
     for target, name in zip(targets, of_values, strict=True):
         if target in expressions or target in fixed:
-            raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
+            raise errors.ConfigurationError(
+                f"INSERT into {table.ref} gives column {target!r} twice"
+            )
         expressions[target] = quoted(name)
     texts = columns_of_texts(table, spec, source_columns)
     for index, flag in zip(spec.default_where, flags, strict=True):
@@ -416,7 +383,7 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
     dynamic_names = [name.lower() for name in spec.dynamic_partition]
     if (fixed or dynamic_names) and (set(static) != set(fixed) or dynamic != dynamic_names):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *dynamic_names])}) does not"
             f" match the table, whose partition columns are {', '.join(names) or 'none'}; list all"
             " of them in that order"
@@ -447,7 +414,7 @@ def quoted(name: str) -> str:
 def require_column(table: TableInfo, name: str) -> None:
     """Raise an UnknownColumnError if a table does not have a column."""
     if name.lower() not in table.column_names:
-        raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
+        raise errors.UnknownColumnError(table=table.ref, column=name, known=table.column_names)
 
 
 def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
@@ -455,6 +422,6 @@ def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
     partition_names = {column.name for column in table.partition_columns}
     for name in names:
         if name.lower() not in partition_names:
-            raise UnknownColumnError(
+            raise errors.UnknownColumnError(
                 table=table.ref, column=name, known=tuple(sorted(partition_names))
             )

@@ -81,7 +81,6 @@ def _typed(given: Mapping[Any, Any], argument: str) -> tuple[ValueType, object]:
 
 
 def _value(given: object, argument: str) -> Value:
-    """Convert a Python value to a `Value` of the corresponding type."""
     if given is None:
         return Value(type=ValueType.NULL)
     # The order of the cases matters: a bool is also an int, and a datetime is also a date.

@@ -66,8 +66,7 @@ def read_parameters(value: object, argument: str = "parameters") -> dict[str, Pa
 def markers(text: str) -> frozenset[str]:
     """Return the parameter names in the markers of a Spark SQL string.
 
-    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. A marker's name follows
-    its colon without a blank. Directly before the colon, there is no name, value or bracket.
+    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers.
     """
     return frozenset(_markers(text))
 
@@ -77,8 +76,7 @@ def with_parameters(
 ) -> tuple[_J, frozenset[str]]:
     """Return a copy of a job with the parameters that its SQL uses, and their names.
 
-    `argument` is the argument's name for error messages; None if the SQL parser has already checked
-    that each marker has a value.
+    `argument` is for error messages; None if the parser has checked that each marker has a value.
     """
     bound, names = _bound(job, given, argument)
     return bound, names  # type: ignore[return-value]  # of the same kind
@@ -120,8 +118,7 @@ def check_early(
 ) -> None:
     """Check the values that are known before the task runs; check the names if all SQL is known.
 
-    `texts` are the SQL strings that can use parameters. The SQL strings may, but need not, use the
-    parameters in `others`. All of them may contain templates.
+    `texts` are the SQL strings, which may also use the parameters in `others`.
     """
     check_values_early(early, value, argument)
     if not isinstance(value, Mapping):

@@ -4,10 +4,11 @@ Input is a job's spec. Output is text for Airflow's "Rendered Templates" view; n
 Parameters appear as markers, so the text does not contain their values.
 
 Example:
-    >>> print(statement_text(DeleteSpec(target="db.t", where="day < :day")))
+    >>> print(statement_text(statements.DeleteSpec(target="db.t", where="day < :day")))
     DELETE FROM db.t
     WHERE day < :day
-    >>> statement_text(CompactSpec.of_table("db.t", partition="a=1", choice=CompactionChoice.MAJOR))
+    >>> major = maintenance.CompactionChoice.MAJOR
+    >>> statement_text(maintenance.CompactSpec.of_table("db.t", partition="a=1", choice=major))
     "ALTER TABLE db.t PARTITION (a='1') COMPACT 'major'"
 """
 
@@ -20,31 +21,7 @@ from typing import Final, assert_never
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs.maintenance import (
-    DELTA_COUNT,
-    DELTA_RATIO,
-    CompactionChoice,
-    CompactSpec,
-    ConversionTarget,
-    ConvertSpec,
-    Off,
-    RebalanceSpec,
-    RestoreSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    SOURCE_VIEW,
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
 from airflow_hiveacid.plan.thresholds import limit_text
@@ -53,17 +30,17 @@ _MOST_ROWS: Final = 3
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WITH: Final = re.compile(r"\s*WITH\s+", re.IGNORECASE)
 _WHEN: Final = {
-    MergeWhen.MATCHED: "MATCHED",
-    MergeWhen.NOT_MATCHED: "NOT MATCHED",
-    MergeWhen.NOT_MATCHED_BY_SOURCE: "NOT MATCHED BY SOURCE",
+    statements.MergeWhen.MATCHED: "MATCHED",
+    statements.MergeWhen.NOT_MATCHED: "NOT MATCHED",
+    statements.MergeWhen.NOT_MATCHED_BY_SOURCE: "NOT MATCHED BY SOURCE",
 }
 PROPERTIES: Final = {
-    ConversionTarget.FULL_ACID: {"transactional": "true"},
-    ConversionTarget.INSERT_ONLY: {
+    maintenance.ConversionTarget.FULL_ACID: {"transactional": "true"},
+    maintenance.ConversionTarget.INSERT_ONLY: {
         "transactional": "true",
         "transactional_properties": "insert_only",
     },
-    ConversionTarget.FLAT: {"transactional": "false"},
+    maintenance.ConversionTarget.FLAT: {"transactional": "false"},
 }
 """The table parameters of each kind of table."""
 
@@ -96,35 +73,35 @@ def as_of(version: VersionSpec) -> str:
 
 
 @statement_text.register
-def _update(job: UpdateSpec) -> str:
+def _update(job: statements.UpdateSpec) -> str:
     return f"UPDATE {job.target}\nSET {_assignments(job.set)}{_where(job.where)}"
 
 
 @statement_text.register
-def _delete(job: DeleteSpec) -> str:
+def _delete(job: statements.DeleteSpec) -> str:
     return f"DELETE FROM {job.target}{_where(job.where)}"  # noqa: S608 - only shown
 
 
 @statement_text.register
-def _truncation(job: TruncateSpec) -> str:
+def _truncation(job: statements.TruncateSpec) -> str:
     return f"TRUNCATE TABLE {job.target}{_partition(job.partition)}"
 
 
 @statement_text.register
-def _load(job: LoadSpec) -> str:
+def _load(job: statements.LoadSpec) -> str:
     into = "OVERWRITE INTO TABLE" if job.overwrite else "INTO TABLE"
     partition = _partition(job.partition)
     return f"LOAD DATA INPATH {sql_string(job.location)} {into} {job.target}{partition}"
 
 
 @statement_text.register
-def _restore(job: RestoreSpec) -> str:
+def _restore(job: maintenance.RestoreSpec) -> str:
     overwrite = f"INSERT OVERWRITE TABLE {job.target}\n{_read(job.target, job.version)}"
     return _planned(overwrite, plan_only=job.plan_only)
 
 
 @statement_text.register
-def _rebalance(job: RebalanceSpec) -> str:
+def _rebalance(job: maintenance.RebalanceSpec) -> str:
     partition = "" if job.partition is None else _partition(_values(job.partition))
     buckets = "" if job.buckets is None else f" CLUSTERED INTO {job.buckets} BUCKETS"
     order = f" ORDER BY {', '.join(map(name_text, job.order_by))}" if job.order_by else ""
@@ -133,13 +110,13 @@ def _rebalance(job: RebalanceSpec) -> str:
 
 
 @statement_text.register
-def _conversion(job: ConvertSpec) -> str:
+def _conversion(job: maintenance.ConvertSpec) -> str:
     properties = table_properties(PROPERTIES[job.to])
     return _planned(f"ALTER TABLE {job.target} SET {properties}", plan_only=job.plan_only)
 
 
 @statement_text.register
-def _merge(job: MergeSpec) -> str:
+def _merge(job: statements.MergeSpec) -> str:
     keys = [f"t.{name_text(key)} = s.{name_text(key)}" for key in job.keys]
     if job.condition is not None:
         keys.append(f"({job.condition})" if keys else job.condition)
@@ -150,18 +127,18 @@ def _merge(job: MergeSpec) -> str:
     )
 
 
-def _clause(clause: MergeClause) -> str:
+def _clause(clause: statements.MergeClause) -> str:
     condition = "" if clause.condition is None else f" AND ({clause.condition})"
     return f"WHEN {_WHEN[clause.when]}{condition} THEN {_action(clause)}"
 
 
-def _action(clause: MergeClause) -> str:
+def _action(clause: statements.MergeClause) -> str:
     match clause.action:
-        case MergeAction.DELETE:
+        case statements.MergeAction.DELETE:
             return "DELETE"
-        case MergeAction.UPDATE:
+        case statements.MergeAction.UPDATE:
             return f"UPDATE SET {'*' if clause.set is None else _assignments(clause.set)}"
-        case MergeAction.INSERT:
+        case statements.MergeAction.INSERT:
             if clause.set is not None:
                 names = ", ".join(map(name_text, clause.set))
                 return f"INSERT ({names}) VALUES ({', '.join(clause.set.values())})"  # noqa: S608 - only shown
@@ -175,34 +152,38 @@ def _action(clause: MergeClause) -> str:
 
 
 @statement_text.register
-def _insert(job: InsertSpec) -> str:
-    verb = "INSERT OVERWRITE TABLE" if job.mode is InsertMode.OVERWRITE else "INSERT INTO TABLE"
+def _insert(job: statements.InsertSpec) -> str:
+    verb = (
+        "INSERT OVERWRITE TABLE"
+        if job.mode is statements.InsertMode.OVERWRITE
+        else "INSERT INTO TABLE"
+    )
     columns = f" ({', '.join(map(name_text, job.columns))})" if job.columns else ""
     partition = _partition(job.partition, job.dynamic_partition)
     return f"{verb} {job.target}{partition}{columns}\n{_select(job.source)}"
 
 
 @statement_text.register
-def _compaction(job: CompactSpec) -> str:
+def _compaction(job: maintenance.CompactSpec) -> str:
     partition = "" if job.partition is None else _partition(_values(job.partition))
     head = f"ALTER TABLE {job.target}{partition} COMPACT"
-    if job.choice is CompactionChoice.AUTO:
+    if job.choice is maintenance.CompactionChoice.AUTO:
         due = " or ".join(_thresholds(job))
         return _planned(f"{head} 'minor' -- or 'major', at {due}", plan_only=job.plan_only)
-    if job.choice is CompactionChoice.QUEUED:
+    if job.choice is maintenance.CompactionChoice.QUEUED:
         queued = f"{head} 'minor' -- or 'major', as the request in the queue says"
         return _planned(queued, plan_only=job.plan_only)
     return _planned(f"{head} '{job.choice.value}'", plan_only=job.plan_only)
 
 
-def _thresholds(job: CompactSpec) -> Iterator[str]:
+def _thresholds(job: maintenance.CompactSpec) -> Iterator[str]:
     if job.delta_count is None:
-        yield f"the table's own number of deltas (default {DELTA_COUNT})"
-    elif not isinstance(job.delta_count, Off):
+        yield f"the table's own number of deltas (default {maintenance.DELTA_COUNT})"
+    elif not isinstance(job.delta_count, maintenance.Off):
         yield f"{job.delta_count} deltas"
     if job.delta_ratio is None:
-        yield f"the table's own delta ratio (default {DELTA_RATIO})"
-    elif not isinstance(job.delta_ratio, Off):
+        yield f"the table's own delta ratio (default {maintenance.DELTA_RATIO})"
+    elif not isinstance(job.delta_ratio, maintenance.Off):
         yield f"a delta ratio of {job.delta_ratio:g}"
     thresholds = GivenThresholds(also_when=job.also_when)
     yield from (limit_text(threshold, limit) for threshold, limit in thresholds.also_limits.items())
@@ -234,33 +215,29 @@ def _assignments(expressions: Mapping[str, str]) -> str:
     return ", ".join(f"{name_text(name)} = {value}" for name, value in expressions.items())
 
 
-# ---- sources -------------------------------------------------------------------------------------
-
-
-def _relation(source: SourceSpec) -> str:
+def _relation(source: statements.SourceSpec) -> str:
     """Return a source for USING: the name of a table, or a query in brackets."""
     is_table = source.table is not None and source.query is None and not source.versions
     return str(source.table) if is_table else f"({_select(source)})"
 
 
-def _select(source: SourceSpec) -> str:
-    """Return a source as a query."""
+def _select(source: statements.SourceSpec) -> str:
     if source.tables is not None:
         views = {v: _read(t, source.versions.get(v, "now")) for v, t in source.tables.items()}
         return _over(views, source.query or "")
     rows = _rows(source)
-    return rows if source.query is None else _over({SOURCE_VIEW: rows}, source.query)
+    return rows if source.query is None else _over({statements.SOURCE_VIEW: rows}, source.query)
 
 
-def _rows(source: SourceSpec) -> str:
+def _rows(source: statements.SourceSpec) -> str:
     if source.table is not None:
-        return _read(source.table, source.versions.get(SOURCE_VIEW, "now"))
+        return _read(source.table, source.versions.get(statements.SOURCE_VIEW, "now"))
     if source.values is not None:
         shown = [f"({', '.join(map(_literal, row))})" for row in source.values[:_MOST_ROWS]]
         if (omitted := len(source.values) - len(shown)) > 0:
             shown[-1] += f" /* and {omitted} more */"
         columns = f" ({', '.join(map(name_text, source.columns))})" if source.columns else ""
-        return f"SELECT * FROM (VALUES {', '.join(shown)}) AS {SOURCE_VIEW}{columns}"  # noqa: S608 - only shown
+        return f"SELECT * FROM (VALUES {', '.join(shown)}) AS {statements.SOURCE_VIEW}{columns}"  # noqa: S608 - only shown
     return f"SELECT * FROM {source.format}.{quoted(source.location or '')}"  # noqa: S608 - only shown
 
 

@@ -28,17 +28,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    CorruptFileError,
-    HiveAcidError,
-    JobFailedError,
-    LocationPermissionError,
-    StorageError,
-    StoreUnavailableError,
-    ValueTooLargeError,
-    rebuild,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.supported_versions import PAGE, PYSPARK
@@ -140,7 +130,7 @@ class _CarriedError(RuntimeError):
     """An error that carries one of our typed errors from a Python worker to the driver."""
 
 
-def carried(error: HiveAcidError) -> str:
+def carried(error: errors.HiveAcidError) -> str:
     """Return the marked line that carries this error inside the text of another error."""
     return _MARK + json.dumps({"type": type(error).__name__, "message": str(error)})
 
@@ -150,7 +140,7 @@ def worker_errors() -> Iterator[None]:
     """Run a task's body; our typed errors reach the driver."""
     try:
         yield
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         raise _CarriedError(carried(error)) from error
 
 
@@ -164,33 +154,35 @@ def typed_failures() -> Iterator[None]:
         text = str(error)
         if match := _LINE.search(text):
             body = json.loads(match.group(1))
-            raise rebuild(body["type"], body["message"]) from error
+            raise errors.rebuild(body["type"], body["message"]) from error
         if match := _UNREAD.search(text):
             if match["why"] == "FILE_NOT_EXIST":
-                raise StorageError(
+                raise errors.StorageError(
                     f"{match['path']} is missing: it was cleaned, or its partition was dropped,"
                     " after it was listed. Nothing was written; run the job again"
                 ) from error
             failure = store_failure(text, match["path"])
-            raise failure or CorruptFileError(path=match["path"], reason=_cause(text)) from error
+            raise failure or errors.CorruptFileError(
+                path=match["path"], reason=_cause(text)
+            ) from error
         if isinstance(error, Py4JJavaError) and (match := _TOO_LARGE.match(text)):
-            raise ValueTooLargeError(reason=match["what"]) from error
+            raise errors.ValueTooLargeError(reason=match["what"]) from error
         if isinstance(error, SPARK_ERRORS) and (failure := store_failure(text, None)):
             raise failure from error
         if isinstance(error, UnknownJavaCallError):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"this Spark lacks a class or method that airflow-provider-hiveacid calls: {text};"
                 f" it runs on {PYSPARK}. {PAGE} lists all supported versions."
             ) from error
         raise
 
 
-def job_failure(error: Exception) -> JobFailedError:
+def job_failure(error: Exception) -> errors.JobFailedError:
     """Return an error of Spark as a typed error, without its stack trace and plan."""
     lines = _OF_PYTHON.findall(str(error))
     kind = "a Python worker failed" if lines else type(error).__name__
     reason = (lines[-1] if lines else reason_of(error)).rstrip(".")
-    return JobFailedError(f"{kind}: {reason}. The driver's log has the details")
+    return errors.JobFailedError(f"{kind}: {reason}. The driver's log has the details")
 
 
 def beneath(error: BaseException) -> BaseException:
@@ -245,23 +237,23 @@ def reason_of(error: BaseException) -> str:
 # ---- failures of stores ------------------------------------------------------------------------
 
 
-def store_failure(text: str, file: str | None) -> HiveAcidError | None:
+def store_failure(text: str, file: str | None) -> errors.HiveAcidError | None:
     """Return the typed error for a Spark error's message; None if no store failed.
 
     `file` is the file that could not be read; None if Spark does not name it.
     """
     scheme = (file or "").partition(":")[0]
-    of_a_call: HiveAcidError | None = None
+    of_a_call: errors.HiveAcidError | None = None
     for match in _CAUSE.finditer(text):
         name, says = match["name"], match["says"].strip()
         where = file or ("s3a" if name.startswith(_S3A) else "hdfs")
         remedy = _remedy(name, scheme)
         if name in _S3_DENIED or (name == _JAVA_DENIED and scheme in S3_SCHEMES):
             reason = f"{says}. {_S3_KEYS}"
-            return LocationPermissionError(location=where, action="use", reason=reason)
+            return errors.LocationPermissionError(location=where, action="use", reason=reason)
         if name == _DENIED:
             if _NO_LOGIN not in says:
-                return LocationPermissionError(location=where, action="use", reason=says)
+                return errors.LocationPermissionError(location=where, action="use", reason=says)
             remedy = _LOGIN
         if remedy is not None:
             return _away(where, name, says, remedy)
@@ -271,8 +263,10 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
     return of_a_call
 
 
-def _away(where: str, name: str, says: str, remedy: str) -> StoreUnavailableError:
-    return StoreUnavailableError(location=where, action="use", reason=f"{says} ({name}). {remedy}")
+def _away(where: str, name: str, says: str, remedy: str) -> errors.StoreUnavailableError:
+    return errors.StoreUnavailableError(
+        location=where, action="use", reason=f"{says} ({name}). {remedy}"
+    )
 
 
 def _remedy(name: str, scheme: str) -> str | None:

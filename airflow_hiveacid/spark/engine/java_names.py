@@ -1,4 +1,4 @@
-"""Cached access to the packages and classes in a Spark session's JVM.
+"""Cached access to the packages and classes in a Spark session's JVM, and to its trees.
 
 Spark's own classes change between releases: `call_of_any_release` says what this package expects,
 and `unknown_calls` tells a release without a class or method from other failures.
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.java_gateway import JavaMember, JavaObject, JavaPackage, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject, JVMView
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 _MOST_NEW_OPTIONS: Final = 2
 _ABSENT: Final = "does not exist"
@@ -49,11 +46,7 @@ class JavaNames:
 
 
 def jvm_of(spark: SparkSession) -> JavaNames:
-    """Return the JVM behind a session.
-
-    Raises:
-        TypeError: the session is a client of Spark Connect, which has no JVM.
-    """
+    """Return the JVM behind a session; a client of Spark Connect has none (TypeError)."""
     jvm = spark._jvm  # noqa: SLF001 - there is no public way
     if jvm is None:
         raise TypeError("a classic Spark session is needed, not a Spark Connect client")
@@ -63,6 +56,23 @@ def jvm_of(spark: SparkSession) -> JavaNames:
 @lru_cache(maxsize=1)
 def _names_of(jvm: JVMView) -> JavaNames:
     return JavaNames(jvm)
+
+
+def kind_of(node: JavaObject) -> str:
+    """Return the name of a tree node's class."""
+    return str(node.getClass().getSimpleName())
+
+
+def each(seq: JavaObject) -> list[JavaObject]:
+    """Return the elements of a Scala sequence."""
+    return [seq.apply(i) for i in range(seq.size())]
+
+
+def nodes(tree: JavaObject) -> Iterator[JavaObject]:
+    """Yield the nodes of a tree of Spark, from its root."""
+    yield tree
+    for child in each(tree.children()):
+        yield from nodes(child)
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings, a
 statement means the same on every cluster, with any `spark-defaults.conf`.
+
+Spark itself waits for its first executor indefinitely, and during a statement the transaction would
+hold its locks meanwhile. So `await_executor` waits before a transaction begins.
 """
 
 from __future__ import annotations
@@ -9,16 +12,18 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+import time
 from collections.abc import Mapping
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.util import InheritableThread
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
 from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
@@ -44,9 +49,9 @@ _SETTINGS: Final = {
     # A Hive timestamp is a wall-clock value; an expression that converts it to an instant uses UTC.
     _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Wall-clock times in Parquet sources are read as wall-clock times. The module `nanoseconds`
-    # handles nanoseconds. The module `nanoseconds` refuses a value that microseconds cannot
-    # represent exactly, and never truncates it.
+    # Wall-clock times in Parquet sources are read as wall-clock times. `load_parquet` handles
+    # nanoseconds. It refuses a value that microseconds cannot represent exactly, and never
+    # truncates it.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
@@ -100,11 +105,8 @@ def open_session(app_name: str) -> SparkSession:
     """Return the session with our settings; `app_name` applies only if the submitter gave no name.
 
     The session's JVMs run in UTC, unless the submitter set a time zone. Spark's ORC reader returns
-    wall-clock times unchanged only in UTC (`runs_in_utc`).
-
-    Raises:
-        ConfigurationError: a Python package is missing on the driver. The same error is raised if
-            the program created its Spark context with speculation.
+    wall-clock times unchanged only in UTC (`runs_in_utc`). If a Python package is missing on the
+    driver, or the program created its Spark context with speculation, raise ConfigurationError.
     """
     for name in _NEEDED:
         try:
@@ -152,12 +154,10 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Check that a session still has our settings after a user's program had access to it.
+    """Raise ConfigurationError if a user's program has changed our settings of a session.
 
-    The program may change the time zone, because the time zone affects neither reads nor writes.
-
-    Raises:
-        ConfigurationError: a setting was changed, so a statement could store different values.
+    Otherwise a statement could store different values. The program may change the time zone,
+    because the time zone affects neither reads nor writes.
     """
     conf = _explicit_settings(spark)
     changed = [
@@ -233,3 +233,50 @@ def runs_in_utc(spark: SparkSession) -> bool:
     options = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
     zones = _ZONE_OPTION.findall(options)
     return bool(zones) and zones[-1] in UTC_ZONES
+
+
+_GROUP: Final = "hiveacid-first-executor"
+_POLL_S: Final = 0.1
+
+
+def await_executor(spark: SparkSession, timeout_s: float) -> None:
+    """Wait until an executor has registered; do not wait if tasks run in the driver.
+
+    With dynamic allocation the cluster starts executors only for jobs. So this function runs a
+    small Spark job. If no executor registers in time, raise ExecutorsMissingError.
+    """
+    context = spark.sparkContext
+    if context.master == "local" or context.master.startswith("local["):
+        return
+    began = time.monotonic()
+    asker: InheritableThread | None = None
+    while not _has_executor(spark):
+        if asker is None:
+            asker = InheritableThread(target=_ask, args=(spark,), session=spark, daemon=True)
+            asker.start()
+        if (waited_s := time.monotonic() - began) > timeout_s:
+            context.cancelJobGroup(_GROUP)
+            raise ExecutorsMissingError(
+                application=context.applicationId, master=context.master, waited_s=waited_s
+            )
+        time.sleep(_POLL_S)
+    if asker is not None:
+        context.cancelJobGroup(_GROUP)
+
+
+def _has_executor(spark: SparkSession) -> bool:
+    # The map of executors also contains the driver.
+    try:
+        with unknown_calls():
+            count = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
+    except UnknownJavaCallError:
+        return True  # Spark's first job then waits
+    return bool(count > 1)
+
+
+def _ask(spark: SparkSession) -> None:
+    spark.sparkContext.setJobGroup(_GROUP, "ask the cluster for a first executor")
+    try:
+        spark.range(1).count()
+    except SPARK_ERRORS:
+        return  # cancelled: an executor has registered, or the wait has timed out

@@ -11,7 +11,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE, travelling
+from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

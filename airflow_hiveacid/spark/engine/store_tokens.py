@@ -25,20 +25,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.metastore.auth.tokens import named_tokens, print_credentials
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
 from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger("hiveacid")
 
@@ -127,11 +125,7 @@ def take_tokens(shipped: Tokens) -> None:
 
 
 def later_tokens(here: bytes, brought: bytes) -> bytes:
-    """Merge the tokens of `here` and `brought`; keep only the newest token for each service.
-
-    Raises:
-        ValueError: `here` or `brought` cannot be parsed.
-    """
+    """Merge tokens; keep only the newest for each service. ValueError: one cannot be parsed."""
     tokens = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
     for alias, token in named_tokens(brought).items():
         previous = tokens.get((token.kind, token.service))

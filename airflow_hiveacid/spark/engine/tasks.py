@@ -13,21 +13,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.reading.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.failures import worker_errors
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -100,10 +98,8 @@ def task_results(
 
     The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
     of a small Spark job. But frames have Python workers of their own. So a job that also runs
-    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task.
-
-    Raises:
-        JobFailedError: results are missing.
+    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task. Missing
+    results raise JobFailedError.
     """
     context = spark.sparkContext
     tasks = into_tasks(pieces, context.defaultParallelism, work_of)

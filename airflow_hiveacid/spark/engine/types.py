@@ -66,11 +66,7 @@ _PADS_BOTH_SIDES: Final = {
 
 
 def spark_type(hive_type: hive.HiveType) -> DataType:
-    """Return the Spark type that holds values of a Hive type.
-
-    Raises:
-        UnsupportedTableError: Spark has no type for the Hive type, such as a union.
-    """
+    """Return the Spark type that holds values of a Hive type; refuse a union, which Spark lacks."""
     match hive_type:
         case hive.PrimitiveType(name=name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]

@@ -11,7 +11,9 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_results
@@ -27,9 +29,6 @@ from airflow_hiveacid.storage.acid.write.bucket_parts import (
     split_compaction,
 )
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _W = TypeVar("_W")
 _R = TypeVar("_R")

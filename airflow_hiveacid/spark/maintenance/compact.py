@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
@@ -30,21 +30,15 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
-from airflow_hiveacid.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
-from airflow_hiveacid.metastore.partitions import check_partition
+from airflow_hiveacid.metastore.listed_tables import check_partition
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-from airflow_hiveacid.plan.compaction import (
-    CompactionPlan,
-    NoCompaction,
-    read_beside,
-    replacing_base,
-    seen_by_halves,
-)
+from airflow_hiveacid.plan import compaction
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -58,12 +52,9 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.overtaking import RivalCheck
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
-from airflow_hiveacid.writing.replacement import Replacement, live_names
-from airflow_hiveacid.writing.shared_notes import SharedNotes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
 
 _MOST_SHOWN: Final = 5
 # The steps of a compaction after its result is published. The few calls up to its commit cost less
@@ -91,7 +82,7 @@ class Compactor:
         A failure that the same files would cause again is counted (`maintenance.pauses`).
         """
         plan = self.facts.plan(self.client)
-        if isinstance(plan, NoCompaction):
+        if isinstance(plan, compaction.NoCompaction):
             return self.facts.checked(self.facts.outcome(plan))
         try:
             outcome = self._compact_as(plan)
@@ -102,7 +93,7 @@ class Compactor:
             forget_failures(self.facts.table, self.facts.partition)
         return self.facts.checked(outcome)
 
-    def _compact_as(self, wanted: CompactionPlan) -> CompactionOutcome:
+    def _compact_as(self, wanted: compaction.CompactionPlan) -> CompactionOutcome:
         terms, policy = self.job.terms, self.job.policy_of(self.facts.table)
         on_step = _checking(self.window, terms.on_step)
         look = self._look(WriteKind(wanted.choice.value), policy)
@@ -153,18 +144,18 @@ class Compactor:
 
     def _compact(
         self,
-        wanted: CompactionPlan,
+        wanted: compaction.CompactionPlan,
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         if self.facts.spec.choice is CompactionChoice.QUEUED and not work.served:
             why = "the request no longer waits in the metastore's queue"
             work.refuse(why, is_pointless=True)
-            return self.facts.outcome(NoCompaction(why=why))
+            return self.facts.outcome(compaction.NoCompaction(why=why))
         check_partition(self.client, self.facts.table, self.facts.partition)
         state = self.facts.state(self.client, work.snapshot)
         plan = self.facts.decide(self.client, state, wanted.choice)
-        if isinstance(plan, NoCompaction):
+        if isinstance(plan, compaction.NoCompaction):
             work.refuse(plan.why, is_pointless=not plan.is_hindered)
             return self.facts.outcome(plan)
         wider = _made_later(plan, plan.state)
@@ -179,7 +170,7 @@ class Compactor:
 
     def _write_and_publish(
         self,
-        plan: CompactionPlan,
+        plan: compaction.CompactionPlan,
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
@@ -208,7 +199,7 @@ class Compactor:
         # of Hive 3.1 can start and finish after these checks without being detected.
         self._confirm_writers(plan, work.snapshot)
         if self._is_pointless(plan, work):
-            return self.facts.outcome(NoCompaction(why=str(work.refusal)))
+            return self.facts.outcome(compaction.NoCompaction(why=str(work.refusal)))
         if work.has_rival():
             return self._hindered(work, str(work.refusal))
         changed = self._what_changed(plan, work)
@@ -246,7 +237,7 @@ class Compactor:
             serves=work.serves,
         )
 
-    def _confirm_writers(self, plan: CompactionPlan, snapshot: Snapshot) -> None:
+    def _confirm_writers(self, plan: compaction.CompactionPlan, snapshot: Snapshot) -> None:
         """Confirm the ledger's entries of the writes that this compaction replaces.
 
         Hive's cleaner may remove their directories as soon as this compaction is committed.
@@ -265,14 +256,14 @@ class Compactor:
         note_as_ours(self.client, self.facts.table, own, self.shared.versions)
 
     def _why_unseen(
-        self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
+        self, plan: compaction.CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
     ) -> str | None:
         """Return why the result must not appear file by file; None if it may."""
         files = sum(len(directory.files) for directory in directories)
         if not plan.needs_one_file:
             return None
         if files > 1:
-            return seen_by_halves(plan, files)
+            return compaction.seen_by_halves(plan, files)
         open_txns = set(self.client.valid_txns().open) - {txn_id}
         if plan.is_major and open_txns:
             # Without its marker file, a compacted base looks like the base of a single write. A
@@ -287,7 +278,7 @@ class Compactor:
         return None
 
     def _write(
-        self, plan: CompactionPlan, staging: Staging, work: CompactionWork
+        self, plan: compaction.CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
         # Read the list once. The list may contain a million IDs, and tasks share a value only if it
@@ -319,7 +310,7 @@ class Compactor:
 
     def _write_plain(
         self,
-        plan: CompactionPlan,
+        plan: compaction.CompactionPlan,
         directory: str,
         staging: Staging,
         options: WriterOptions,
@@ -355,7 +346,6 @@ class Compactor:
             bucket=file.bucket_id,
             attempt=file.attempt,
             rows=file.rows,
-            updated=0,
             size_bytes=file.size_bytes,
             kind=self.facts.table.kind,
         )
@@ -384,7 +374,7 @@ class Compactor:
         """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
         if work.refusal is None:
             work.refuse(why)
-        return self.facts.outcome(NoCompaction(why=why, is_hindered=True))
+        return self.facts.outcome(compaction.NoCompaction(why=why, is_hindered=True))
 
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
@@ -398,7 +388,7 @@ class Compactor:
             return False
         return bool(self.client.open_but_compactions() - {own})
 
-    def _is_pointless(self, plan: CompactionPlan, work: CompactionWork) -> bool:
+    def _is_pointless(self, plan: compaction.CompactionPlan, work: CompactionWork) -> bool:
         """Return True, and refuse the compaction, if its input rows were replaced or removed.
 
         Call this while holding the lock. Before the lock was granted, any other job could overwrite
@@ -407,7 +397,9 @@ class Compactor:
         table = self.facts.table
         newest = work.txn.newest(table.ref)
         listing = list_table(self.facts.partition.location)
-        newer = replacing_base(plan, listing.directories, newest.write_ids(table.ref), newest.txns)
+        newer = compaction.replacing_base(
+            plan, listing.directories, newest.write_ids(table.ref), newest.txns
+        )
         if newer is not None:
             why = f"{newer} has replaced the files that were to be compacted"
             work.refuse(why, is_pointless=True)
@@ -419,7 +411,7 @@ class Compactor:
             work.refuse(why, is_pointless=True)
         return is_gone
 
-    def _what_changed(self, plan: CompactionPlan, work: CompactionWork) -> str | None:
+    def _what_changed(self, plan: compaction.CompactionPlan, work: CompactionWork) -> str | None:
         """Describe changes of other compactors that would duplicate rows of our result."""
         # Do not rely on the queue. The entry of Hive's compaction worker leaves the queue shortly
         # before the worker commits.
@@ -440,14 +432,14 @@ class Compactor:
         )
 
 
-def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
+def _made_later(plan: compaction.CompactionPlan, state: AcidState) -> str | None:
     """Describe the wider compaction result of a different client; return None if none exists.
 
     A wider result is not live in our snapshot, so readers would read both that result and our base.
     A 4.0.1 metastore may return a list of write IDs that ends too early. While the metastore has no
     record of a committed write of a table, the list ends at the lowest uncommitted write.
     """
-    wider = read_beside(plan, [d.name for d in state.directories])
+    wider = compaction.read_beside(plan, [d.name for d in state.directories])
     if not wider:
         return None
     return (

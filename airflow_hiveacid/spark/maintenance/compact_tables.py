@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.format.table import TableRef
@@ -19,17 +19,14 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
-from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
-from airflow_hiveacid.writing.shared_notes import SharedNotes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.writing.replacement import SharedNotes
 
 log = logging.getLogger("hiveacid")
 
@@ -37,12 +34,7 @@ _LOOK_EVERY_S: Final = 0.5
 
 
 def compact_tables(job: JobContext) -> JobResult:
-    """Compact the partitions that need it, of all transactional tables with matching names.
-
-    Raises:
-        HiveAcidError: as in `plan_tables`, or the only table or partition failed.
-        PartitionsFailedError: one of several tables or partitions failed. The others are done.
-    """
+    """Compact the partitions that need it, of all transactional tables with matching names."""
     spec = job.job_of(CompactSpec)
     ended = nothing_in_window(job.spec, spec)
     if ended is not None:
@@ -52,8 +44,8 @@ def compact_tables(job: JobContext) -> JobResult:
         run.report_due()
     else:
         _compact(job, run, Window.of(spec))
-    run.check(spec, run.done)
-    return compaction_result(job.spec, spec, run)
+    run.check(run.done)
+    return run.result(job.spec)
 
 
 def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
@@ -107,7 +99,7 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
             continue
         facts, _ = due
         log.info("%s: %s", facts.where.name, outcome.text)
-        run.outcomes.append((str(facts.table.ref), outcome))
+        run.add(facts, outcome)
     run.leave(remainder)
 
 

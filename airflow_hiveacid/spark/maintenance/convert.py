@@ -23,26 +23,17 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, no_write_ids
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack, no_write_ids
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.plan.conversion import (
-    KINDS,
-    ConversionOutcome,
-    emptied_by,
-    moved_to,
-    outcome_of,
-    parameters_of,
-    steps_of,
-)
+from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
+from airflow_hiveacid.spark.writing.files.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
@@ -83,18 +74,15 @@ class Converter:
     to: ConversionTarget
     terms: JobTerms
 
-    def convert(self) -> ConversionOutcome:
+    def convert(self) -> conversion.ConversionOutcome:
         """Convert the table, unless it is already of the requested kind.
 
-        Raises:
-            ConversionRefusedError: the table cannot be converted, or its rows would differ.
-            LockNotAcquiredError: another transaction reads or writes the table.
-            TableChangedError: files were written into the table without a lock.
-            HiveAcidError: another step failed. The conversion is undone, or a note remains for the
-                next conversion.
+        Another transaction that reads or writes the table prevents the conversion, and so do files
+        that were written into the table without a lock (TableChangedError). After an error, the
+        conversion is undone, or a note remains for the next conversion.
         """
         table = self.client.get_table(self.ref)
-        if table.kind is KINDS[self.to] and ConversionNote.read(table.location) is None:
+        if table.kind is conversion.KINDS[self.to] and ConversionNote.read(table.location) is None:
             return self._survey.nothing(table)
         self._check_locations(table)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
@@ -115,13 +103,13 @@ class Converter:
             log.warning("converted %s, but its transaction failed to end: %s", self.ref, error)
         return outcome
 
-    def _convert(self, txn: MetastoreTransaction) -> ConversionOutcome:
+    def _convert(self, txn: MetastoreTransaction) -> conversion.ConversionOutcome:
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
         table = self.client.get_table(self.ref)
-        if table.kind is KINDS[self.to]:
+        if table.kind is conversion.KINDS[self.to]:
             steps = ("finished an interrupted conversion",)
-            return outcome_of(table, self.to, steps=steps, done=True, txn_id=txn.txn_id)
+            return conversion.outcome_of(table, self.to, steps=steps, done=True, txn_id=txn.txn_id)
         self._survey.check(table)
         if self.to is ConversionTarget.FULL_ACID:
             return self._set_parameters_alone(table, txn)
@@ -166,7 +154,7 @@ class Converter:
 
     def _set_parameters_alone(
         self, table: TableInfo, txn: MetastoreTransaction
-    ) -> ConversionOutcome:
+    ) -> conversion.ConversionOutcome:
         """Convert to full ACID if the rows before and after the conversion are equal."""
         write_ids = no_write_ids(self.ref)
         files = self._survey.files(table)
@@ -176,7 +164,7 @@ class Converter:
         txn.step("verified")
         self._require_files(table, files)
         txn.confirm_alive()
-        self.client.set_table_parameters(self.ref, parameters_of(table, self.to))
+        self.client.set_table_parameters(self.ref, conversion.parameters_of(table, self.to))
         txn.step("switched")
         try:
             self._require_files(table, files)
@@ -185,8 +173,8 @@ class Converter:
                 "The table is now full ACID: check whether it includes these files' rows"
             )
             raise
-        steps = steps_of(table, self.to, len(files))
-        return outcome_of(
+        steps = conversion.steps_of(table, self.to, len(files))
+        return conversion.outcome_of(
             table, self.to, steps=steps, done=True, rows=digest.rows, txn_id=txn.txn_id
         )
 
@@ -206,9 +194,12 @@ class Converter:
             attempt=str(self.terms.attempt),
             table_id=table.table_id,
             to=self.to.value,
-            undo={name: table.parameters.get(name) for name in parameters_of(table, self.to)},
+            undo={
+                name: table.parameters.get(name)
+                for name in conversion.parameters_of(table, self.to)
+            },
             moves=tuple(moves),
-            emptied=tuple(emptied_by(moves)) if is_out else (),
+            emptied=tuple(conversion.emptied_by(moves)) if is_out else (),
             write_id=own,
         )
         txn.confirm_alive()
@@ -250,7 +241,7 @@ class Converter:
 
     def _move(
         self, table: TableInfo, txn: MetastoreTransaction, note: ConversionNote
-    ) -> ConversionOutcome:
+    ) -> conversion.ConversionOutcome:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
@@ -258,23 +249,23 @@ class Converter:
         note.move_all(txn.confirm_alive)
         txn.step("moved")
         txn.confirm_alive()
-        self.client.set_table_parameters(self.ref, parameters_of(table, self.to))
+        self.client.set_table_parameters(self.ref, conversion.parameters_of(table, self.to))
         txn.step("switched")
         changed_table = self.client.get_table(self.ref)
-        if changed_table.kind is not KINDS[self.to]:
+        if changed_table.kind is not conversion.KINDS[self.to]:
             raise self._survey.refused("the metastore did not change its kind")
         new_write_ids = no_write_ids(self.ref) if is_out else self._survey.write_ids()
         self._require_alike(digest, self.rows.digest(changed_table, new_write_ids))
-        if not is_out and set(self._survey.paths(changed_table)) != moved_to(note.moves):
+        if not is_out and set(self._survey.paths(changed_table)) != conversion.moved_to(note.moves):
             raise TableChangedError(table=self.ref, what="files")
         txn.step("verified")
         txn.confirm_alive()
         dataclasses.replace(note, is_verified=True).write(table.location)
         txn.step("done")
-        return outcome_of(
+        return conversion.outcome_of(
             table,
             self.to,
-            steps=steps_of(table, self.to, len(note.moves)),
+            steps=conversion.steps_of(table, self.to, len(note.moves)),
             done=True,
             rows=digest.rows,
             files_moved=len(note.moves),

@@ -15,18 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    TableChangedError,
-)
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
 from airflow_hiveacid.metastore.catalog import TableChange
-from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -35,7 +30,7 @@ from airflow_hiveacid.plan.conversion import COPY_OF, kept_table
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.maintenance.convert import Rows
-    from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
+    from airflow_hiveacid.spark.writing.files.spreading import RowDigest
 
 # The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
 # the suffix of a hidden table follows.
@@ -86,12 +81,7 @@ class Exchange:
         )
 
     def make_room(self) -> None:
-        """Check that no table has the name `kept`, and remove copies left by earlier jobs.
-
-        Raises:
-            ConversionRefusedError: another table has that name.
-            LockNotAcquiredError: another transaction reads or writes the table.
-        """
+        """Check that no table has the name `kept`, and remove copies left by earlier jobs."""
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
             if found_table(self.client, self.kept) is not None:
@@ -115,11 +105,8 @@ class Exchange:
     def leave(self) -> int:
         """Rename the flat copy to the table's name; return its number of rows.
 
-        Raises:
-            TableChangedError: the table was written after it was copied; retry.
-            LockNotAcquiredError: another transaction reads or writes the table.
-            HiveAcidError: another step failed. The table is unchanged, or `recover` finishes the
-                exchange.
+        If the table was written after it was copied, raise TableChangedError. After an error, the
+        table is unchanged, or `recover` finishes the exchange.
         """
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
@@ -127,17 +114,13 @@ class Exchange:
             if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
             if self._digest(copy) != digest:
-                raise TableChangedError(table=self.ref, what="rows")
+                raise errors.TableChangedError(table=self.ref, what="rows")
             self.terms.on_step("compared")
             self._exchange(guard, self.kept, self.copy)
         return digest.rows
 
     def come_back(self, kept: TableInfo) -> int:
-        """Rename the kept table to its original name; return its number of rows.
-
-        Raises:
-            ConversionRefusedError: the rows of the two tables differ.
-        """
+        """Rename the kept table to its original name; return its number of rows."""
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
             digest = self._digest(flat)
@@ -152,7 +135,7 @@ class Exchange:
             self._exchange(guard, self.copy, self.kept)
         try:
             self.client.drop_table(self.copy, purge=True)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             log.warning("cannot remove the copy table=%s: %s", self.copy, error)
         return digest.rows
 
@@ -163,11 +146,11 @@ class Exchange:
         self.terms.on_step("away")
         try:
             self._rename(here, self.ref)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             table = found_table(self.client, self.ref)
             if table is not None and _traits(table) == expected:
                 return  # the rename's reply was lost, or a different job has recovered the table
-            if table is None and not isinstance(error, MetastoreUnavailableError):
+            if table is None and not isinstance(error, errors.MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
         self.terms.on_step("exchanged")
@@ -190,8 +173,8 @@ class Exchange:
         with locked(self.client, components, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
 
-    def _refused(self, to: ConversionTarget, why: str) -> ConversionRefusedError:
-        return ConversionRefusedError(table=self.ref, to=to.value, why=why)
+    def _refused(self, to: ConversionTarget, why: str) -> errors.ConversionRefusedError:
+        return errors.ConversionRefusedError(table=self.ref, to=to.value, why=why)
 
 
 def copy_mark(ref: TableRef, table: TableInfo) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
@@ -20,27 +20,20 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
-from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
-from airflow_hiveacid.maintenance.stored_files import StoredFile, stored_files
+from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, StoredFile, stored_files
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
 from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 _MOST_LISTINGS: Final = 8
 
 
 def prove_erasure(job: JobContext) -> JobResult:
-    """Look for the rows in every file; return the document in the result's `details`.
-
-    Raises:
-        ErasureNotProvedError: files kept appearing.
-    """
+    """Look for the rows in every file; return the document in the result's `details`."""
     spec = job.job_of(ProveErasureSpec)
     table = job.client.get_table(TableRef.parse(spec.target))
     check_cleanable(table)
@@ -75,12 +68,10 @@ def prove_erasure(job: JobContext) -> JobResult:
         for file, result in results.items()
         if result.rows or result.how is How.NOT_READ
     }
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.NOTHING_TO_DO,
-        table=str(table.ref),
-        details={
+    return job.result(
+        JobStatus.NOTHING_TO_DO,
+        table.ref,
+        {
             "erasure": {
                 "proved": not failures,
                 "listed_at": dt.datetime.fromtimestamp(times[-2], dt.UTC).isoformat(),

@@ -28,27 +28,19 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
-from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.request import KeyRange, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
-from airflow_hiveacid.spark.reading.files.pruning import partitions_where
+from airflow_hiveacid.spark.reading.files.file_relation import looked_up
+from airflow_hiveacid.spark.reading.files.pruning import bounds, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
 from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.plain import stored
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.stored import (
-    columns_in,
-    format_by_content,
-    row_path,
-    stored_rows,
-    why_not_as_defined,
-)
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.locations import locate
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
@@ -153,9 +145,9 @@ class StoredSearch:
         if why_not is None and tail is not None and self._lies_outside(tail):
             return SearchResult(how=How.STATISTICS)
         why_not = why_not or self._why_not_columns(
-            file, description.format, columns_in(description, tail)
+            file, description.format, stored.columns_in(description, tail)
         )
-        why_not = why_not or why_not_as_defined(
+        why_not = why_not or stored.why_not_as_defined(
             description,
             tail,
             self._columns(file),
@@ -180,7 +172,7 @@ class StoredSearch:
             format=FileFormat.TEXT,
             text=text_form(self.table.ref, self.table.storage, self.table.parameters, storage),
         )
-        content_format = format_by_content(description.fs, description.path)
+        content_format = stored.format_by_content(description.fs, description.path)
         is_text = (storage or self.table.storage).format is FileFormat.TEXT and not file.is_outside
         if content_format is None and not (
             is_text and HIDDEN_DIRECTORY not in file.entry.path.split("/")
@@ -224,7 +216,7 @@ class StoredSearch:
 
     def _lies_outside(self, tail: OrcTail) -> bool:
         """Return whether the statistics of an ORC file prove that no row meets the condition."""
-        path = row_path(tail)
+        path = stored.row_path(tail)
         names = tail.types[tail.column_id(*path) or 0].field_names
         if names != tuple(c.name for c in self.table.columns[: len(names)]):
             return False
@@ -301,7 +293,7 @@ class _FileTask:
 def _read(task: _FileTask) -> Iterator[pa.RecordBatch]:
     """Read a file on an executor; the last row has a blank reason, or the reason of the failure."""
     try:
-        for batch in stored_rows(
+        for batch in stored.stored_rows(
             task.file, task.columns, data_columns=task.read, batch_rows=BATCH_ROWS
         ):
             yield _rows(task, batch.num_rows, None, batch)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
@@ -26,9 +26,6 @@ from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.versions.past import past_of
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
 
 
 def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, and a version

@@ -24,19 +24,20 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.helper_columns import NUMBER, free_name
 from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
-from airflow_hiveacid.spark.reading.files.bounds import bounds
-from airflow_hiveacid.spark.reading.files.file_numbers import bucket_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.files.file_relation import bucket_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.reading.files.pruning import (
+    bounds,
+    partitions_meeting,
+    partitions_where,
+)
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
@@ -114,11 +115,7 @@ class Target(TableView):
         return self._live.rows(wanted, position)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
-        """Return a frame of live rows for a reader: data columns, then partition columns.
-
-        Raises:
-            UnknownColumnError: the table has no such column.
-        """
+        """Return a frame of live rows for a reader: data columns, then partition columns."""
         column_names = self.table.column_names
         names = column_names if wanted is None else tuple(name.lower() for name in wanted)
         for name in set(names) - set(column_names):

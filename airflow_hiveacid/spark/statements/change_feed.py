@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
@@ -26,26 +26,15 @@ from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
+from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
-from airflow_hiveacid.spark.reading.feed.read_changes import (
-    ChangeQuery,
-    FoundChanges,
-    changes_of,
-    keys_of,
-    known_columns,
-    whole_of,
-    writes_between,
-)
+from airflow_hiveacid.spark.reading.feed import read_changes
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.versions.write_range import Version, WriteRange
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
@@ -62,15 +51,16 @@ _COUNTED: Final = {
 def feed_changes(job: JobContext) -> JobResult:
     """Write the changes since the feed's last range as its next range.
 
+    After an error, no range was published.
+
     Raises:
-        ChangesGoneError: files with these changes may have been removed.
-        FeedError: the feed belongs to a different table, or selects different rows of the table.
-            The same error is raised if a partition was dropped, or if a partition with older rows
-            was added.
-        ConfigurationError: this run has already written a range with different arguments. The same
-            error is raised if the feed uses the primary key, and that key has changed.
+        ChangesGoneError: files with these changes may have been removed. FeedError: the feed
+        belongs to a different table, or selects different rows of the table. The
+            same error is raised if a partition was dropped, or if a partition with older rows was
+            added.
+        ConfigurationError: this run has already written a range with different arguments, or the
+            primary key that the feed uses has changed.
         FeedOvertakenError: a different job has continued the feed.
-        HiveAcidError: the job failed; no range was published.
     """
     spec = job.job_of(ChangeFeedSpec)
     give_store_settings(job.spark)
@@ -97,7 +87,7 @@ def _next_range(
 ) -> JobResult:
     table = snapshot.tables[TableRef.parse(spec.target)]
     births = _births(snapshot.client, table)
-    keys = keys_of(snapshot, table, spec.keys)
+    keys = read_changes.keys_of(snapshot, table, spec.keys)
     if last is not None:
         _check_same(feed, last, table, said(spec.where, spec.parameters))
         if spec.keys is None:
@@ -111,10 +101,10 @@ def _next_range(
         return stays
     newest = {} if last is None else last.held
     had = None if last is None else frozenset(map(PartitionName.parse, last.births))
-    query = ChangeQuery(
+    query = read_changes.ChangeQuery(
         table=table,
         writes=replace(_writes(snapshot, table, since, spec.until), held=newest, had=had),
-        columns=known_columns(table, spec.columns or table.column_names),
+        columns=read_changes.known_columns(table, spec.columns or table.column_names),
         keys=keys,
         is_net=spec.is_net,
         where=spec.where,
@@ -127,7 +117,7 @@ def _next_range(
     changes, is_whole = contents
     begin, end = query.writes.part.since.high_watermark, query.writes.part.until.high_watermark
     directory = feed.new_directory(begin, job.terms.attempt.nonce)
-    files = write_files(changes.rows, directory, CHANGE_TYPE)
+    files = write_files(changes.rows, directory, read_changes.CHANGE_TYPE)
     if is_whole and not files:
         # This range tells the feed's consumers that the table is now empty.
         files = [write_no_rows(changes.rows, directory)]
@@ -180,12 +170,12 @@ def _writes(
     The next range begins at a write ID. So this range ends below the open write ID. If this end is
     below the start, the range is empty.
     """
-    writes = writes_between(snapshot, table, since, until)
+    writes = read_changes.writes_between(snapshot, table, since, until)
     whole = settled(writes.part.until)
     if whole == writes.part.until.high_watermark:
         return writes
     begins_above = whole < writes.part.since.high_watermark
-    return writes_between(snapshot, table, since, since if begins_above else whole)
+    return read_changes.writes_between(snapshot, table, since, since if begins_above else whole)
 
 
 def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its table
@@ -193,10 +183,10 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     feed: ChangeFeed,
     last: FeedNote | None,
     snapshot: ReadSnapshot,
-    wanted: ChangeQuery,
+    wanted: read_changes.ChangeQuery,
     *,
     births: Mapping[str, int],
-) -> tuple[FoundChanges, bool] | None:
+) -> tuple[read_changes.FoundChanges, bool] | None:
     """Return the range's rows, and whether these are the whole table; None for an empty range."""
     spec = job.job_of(ChangeFeedSpec)
     is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
@@ -208,12 +198,12 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
         if is_empty:
             return None
         if not is_whole:
-            return changes_of(job.spark, snapshot, wanted), False
+            return read_changes.changes_of(job.spark, snapshot, wanted), False
     except (ChangesGoneError, FeedError) as error:
         if spec.when_gone is WhenGone.FAIL or is_empty:
             raise
         log.warning("writing the whole table as the range: %s", error)
-    return whole_of(job.spark, snapshot, wanted), True
+    return read_changes.whole_of(job.spark, snapshot, wanted), True
 
 
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:

@@ -19,14 +19,19 @@ from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import MergeAction
 from airflow_hiveacid.plan.statements.dml import Clause
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.target import Target, whole_rows
-from airflow_hiveacid.spark.statements.constraints import allowed, is_unchanged, unchanged
-from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import (
+    allowed,
+    is_unchanged,
+    row_struct,
+    stored,
+    unchanged,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

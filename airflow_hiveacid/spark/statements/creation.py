@@ -11,16 +11,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    ConfigurationError,
-    DefinitionError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    RerunRefusedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
 from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable
@@ -34,10 +27,8 @@ from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.spark.engine.types import column_type
 from airflow_hiveacid.spark.statements.planned import planned
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"
 """Table parameter: key and generation of the job that created the table."""
@@ -50,9 +41,8 @@ log = logging.getLogger("hiveacid")
 def create_and_fill(job: JobContext) -> JobResult:
     """Create a table from a query, unless this job has already created it.
 
-    Raises:
-        CommitStateUnknownError, MetastoreUnavailableError: the table may have been created.
-        HiveAcidError: the table was not created.
+    The table may have been created if the state of its commit is unknown, or the metastore
+    unavailable. After any other error, it was not created.
     """
     spec = job.job_of(CreateAsSpec)
     target = TableRef.parse(spec.target)
@@ -69,7 +59,7 @@ def create_and_fill(job: JobContext) -> JobResult:
         )
         job.terms.on_step("filled")
         run_statement(job.client, RenameTable(target=str(hidden), new_name=spec.target), job.terms)
-    except (CommitStateUnknownError, MetastoreUnavailableError):
+    except (errors.CommitStateUnknownError, errors.MetastoreUnavailableError):
         raise  # the table may already have its final name; the next try checks this
     except BaseException:
         _remove(job, hidden)
@@ -86,12 +76,12 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
         log.warning("nothing to do: an earlier try of this job created table=%s", there.ref)
         return result
     if is_own and job.spec.on_rerun is OnRerun.FAIL:
-        raise RerunRefusedError(
+        raise errors.RerunRefusedError(
             table=there.ref, job_key=job.spec.job_key, txn_id=0, when="an earlier run"
         )
     if spec.if_not_exists:
         return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
-    raise DefinitionError(
+    raise errors.DefinitionError(
         table=there.ref,
         detail="already exists; write CREATE TABLE IF NOT EXISTS to accept that",
     )
@@ -103,7 +93,7 @@ def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTabl
     layout_columns = (*spec.partition_columns, *spec.bucket_columns)
     missing = [name for name in layout_columns if name not in types]
     if missing:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"table {spec.target}: {missing[0]!r} is not one of the query's columns, which are"
             f" {', '.join(types)}"
         )
@@ -145,13 +135,13 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
     for field in schema.fields:
         name = field.name.lower()
         if not _PLAIN.match(name) or name in types:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"table {spec.target}: column {field.name!r} of the query is not a valid name in a"
                 " table, or occurs twice; give each column an alias of letters, digits and _"
             )
         type_ = column_type(field.dataType)
         if type_ is None or (has_local and "timestamp" in type_):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"table {spec.target}: no single Hive type fits column {name!r}, whose type is"
                 f" {field.dataType.simpleString()}; cast the column, or create the table first and"
                 " INSERT INTO it"
@@ -195,7 +185,7 @@ def _remove(job: JobContext, hidden: TableRef) -> None:
     try:
         drop = DropTable(target=str(hidden), if_exists=True, purge=True)
         run_statement(job.client, drop, job.terms)
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         log.warning("cannot remove table=%s now; a later try removes it: %s", hidden, error)
 
 

@@ -1,37 +1,37 @@
-"""Conversion of expressions to table rows: values cast as in assignments, columns in order.
+"""Conversion of expressions to table rows: values cast as in assignments, constraints enforced.
 
 The input is checked expressions (`spark.engine.expressions.checked`), one for each column. The
-output is the `row` struct.
+output is the `row` struct, with its columns in order. Like in Hive, a statement fails at the first
+row that violates NOT NULL, CHECK or an unchangeable column, because a value of this row raises an
+error. Spark evaluates this value only for written rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    IntegralType,
-    LongType,
-    MapType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
-from airflow_hiveacid.format.errors import StructFieldsError, TypeMismatchError
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved, tried_cast
-from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.plan.statements.constraints import Check, checks_of
+from airflow_hiveacid.plan.statements.dml import Clause, quoted
+from airflow_hiveacid.spark.engine.expressions.catalyst import (
+    TEXT_ERRORS,
+    Moment,
+    Resolved,
+    over_values,
+    tried_cast,
+)
+from airflow_hiveacid.spark.engine.failures import carried, reason_of
 from airflow_hiveacid.spark.engine.types import fits, spark_type
+from airflow_hiveacid.spark.reading.target import empty_target
 
 _VALUE: Final = "<the text>"
 _MOST_SHOWN: Final = 100
@@ -44,28 +44,25 @@ def stored(
     """Cast an expression to a column's type as in an assignment; match struct fields by name.
 
     A constant string is cast to any type. With `from_text`, every string is cast, as in a VALUES
-    list.
-
-    Raises:
-        TypeMismatchError: the value's type does not fit the column's type.
-        StructFieldsError: a struct in the value has different fields than the column.
+    list. A type that does not fit raises TypeMismatchError, different struct fields
+    StructFieldsError.
     """
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     target_type = spark_type(parse_type(hive_type))
     source_type, ordered = _by_name(table, column, value.type, target_type)
     is_text = (
-        isinstance(source_type, StringType)
-        and not isinstance(target_type, ArrayType | MapType | StructType)
+        isinstance(source_type, T.StringType)
+        and not isinstance(target_type, T.ArrayType | T.MapType | T.StructType)
         and (from_text or value.is_constant)
     )
     is_same = source_type == target_type
     if not (
         is_same
-        or isinstance(source_type, NullType)
+        or isinstance(source_type, T.NullType)
         or is_text
         or fits(spark, source_type, target_type)
     ):
-        raise TypeMismatchError(
+        raise errors.TypeMismatchError(
             table=table.ref,
             column=column,
             column_type=hive_type,
@@ -86,7 +83,7 @@ def _of_text(
     """Cast a string to a column's type, or raise an error that shows the string."""
     target_type = spark_type(parse_type(hive_type))
     raised = _misfit(table, column, hive_type, text).cast(target_type)
-    if isinstance(target_type, TimestampNTZType | TimestampType):
+    if isinstance(target_type, T.TimestampNTZType | T.TimestampType):
         text = _of_microseconds(table, column, text)
     return F.coalesce(tried_cast(spark, text, target_type), F.when(text.isNotNull(), raised))
 
@@ -98,7 +95,7 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
     the error shows the string.
     """
     type_ = spark_type(parse_type(hive_type))
-    compared_type = LongType() if isinstance(type_, IntegralType) else type_
+    compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
     raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
     value = F.expr(f"try_cast({text} AS {compared_type.simpleString()})")
     return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
@@ -106,7 +103,7 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
     """Return a column that raises an error; the error shows the string that does not fit."""
-    error = TypeMismatchError(
+    error = errors.TypeMismatchError(
         table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
     prefix, suffix = carried(error).split(_VALUE)
@@ -118,7 +115,7 @@ def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Colu
 
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
     """Return the string; raise an error if it is a time with more digits than Spark can store."""
-    error = TypeMismatchError(
+    error = errors.TypeMismatchError(
         table=table.ref,
         column=column,
         column_type="timestamp",
@@ -128,44 +125,44 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 
 
 def _by_name(
-    table: TableInfo, path: str, found: DataType, wanted: DataType
-) -> tuple[DataType, Callable[[Column], Column]]:
+    table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
+) -> tuple[T.DataType, Callable[[Column], Column]]:
     """Return a value's type with its struct fields in the order of the column's fields.
 
     Also return a function that reorders the fields of values.
 
     Field names are case-insensitive, as in Spark's own store assignment.
     """
-    if isinstance(found, StructType) and isinstance(wanted, StructType):
+    if isinstance(found, T.StructType) and isinstance(wanted, T.StructType):
         return _fields_by_name(table, path, found, wanted)
-    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+    if isinstance(found, T.ArrayType) and isinstance(wanted, T.ArrayType):
         element, order = _by_name(table, f"{path}.element", found.elementType, wanted.elementType)
-        return ArrayType(element, found.containsNull), lambda v: F.transform(v, order)
-    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        return T.ArrayType(element, found.containsNull), lambda v: F.transform(v, order)
+    if isinstance(found, T.MapType) and isinstance(wanted, T.MapType):
         key, order_key = _by_name(table, f"{path}.key", found.keyType, wanted.keyType)
         value, order_value = _by_name(table, f"{path}.value", found.valueType, wanted.valueType)
-        return MapType(key, value, found.valueContainsNull), lambda v: F.transform_values(
+        return T.MapType(key, value, found.valueContainsNull), lambda v: F.transform_values(
             F.transform_keys(v, lambda k, _: order_key(k)), lambda _, w: order_value(w)
         )
     return found, lambda v: v
 
 
 def _fields_by_name(
-    table: TableInfo, path: str, found: StructType, wanted: StructType
-) -> tuple[DataType, Callable[[Column], Column]]:
+    table: TableInfo, path: str, found: T.StructType, wanted: T.StructType
+) -> tuple[T.DataType, Callable[[Column], Column]]:
     source_fields = {f.name.lower(): f for f in found.fields}
     lower = [f.name.lower() for f in found.fields]
     names = [f.name.lower() for f in wanted.fields]
     missing = tuple(n for n in names if n not in source_fields)
     unknown = tuple(n for n in lower if n not in names or lower.count(n) > 1)
     if missing or unknown:
-        raise StructFieldsError(table=table.ref, path=path, missing=missing, unknown=unknown)
+        raise errors.StructFieldsError(table=table.ref, path=path, missing=missing, unknown=unknown)
     sources = [source_fields[n] for n in names]
     parts = [
         (source, *_by_name(table, f"{path}.{f.name}", source.dataType, f.dataType))
         for source, f in zip(sources, wanted.fields, strict=True)
     ]
-    ordered = StructType([StructField(f.name, t, f.nullable) for f, t, _ in parts])
+    ordered = T.StructType([T.StructField(f.name, t, f.nullable) for f, t, _ in parts])
 
     def order(value: Column) -> Column:
         fields = [make(value.getField(f.name)).alias(f.name) for f, _, make in parts]
@@ -186,3 +183,120 @@ def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> 
             for c in columns
         ]
     )
+
+
+def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
+    """Return the columns that must be read from old rows to check constraints on updated rows.
+
+    For Hive an updated row is a new row. So all constraints apply, even to columns that are not
+    assigned.
+    """
+    if all(clause.action is not MergeAction.UPDATE for clause in clauses):
+        return frozenset()
+    return frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
+
+
+def allowed(
+    spark: SparkSession,
+    table: TableInfo,
+    values: Mapping[str, Column],
+    resolved: Mapping[str, Resolved],
+    moment: Moment,
+) -> dict[str, Column]:
+    """Return values that raise an error for rows that the table does not allow.
+
+    `values` have the table's types; `t` contains the other columns. `resolved` are the expressions
+    from which the values were made. A CHECK that is no condition in Spark, or tests a
+    non-deterministic value, is refused.
+    """
+    result = dict(values)
+    if not result:
+        return result
+    types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
+    for column, name in table.constraints.not_null.items():
+        error = errors.ConstraintViolationError(
+            table=table.ref, constraint=name, demand=f"{column} NOT NULL"
+        )
+        if column in result:  # `coalesce` evaluates the value only once
+            result[column] = F.coalesce(result[column], _raised(error, types[column]))
+        else:
+            first = next(iter(result))
+            fails = F.col(f"t.{quoted(column)}").isNull()
+            result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])
+    for check in checks_of(table):
+        tested = [c for c in table.column_names if c in check.columns & values.keys()]
+        if not all(resolved[c].is_deterministic for c in tested):
+            raise errors.UnsupportedTableError(
+                table=table.ref,
+                detail=f"has the constraint {check.name}, but a non-deterministic expression sets"
+                f" {', '.join(tested)}; compute the value in a source",
+            )
+        error = errors.ConstraintViolationError(
+            table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"
+        )
+        fails = ~F.coalesce(_holds(spark, table, check, values, moment), F.lit(True))
+        first = next(iter(tested or result))
+        result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])
+    return result
+
+
+def is_unchanged(table: TableInfo, column: str) -> str:
+    """Return the SQL condition that a source row and a target row have equal values in a column.
+
+    The comparison uses the column's type. A value that does not fit the type counts as different.
+    """
+    (hive_type,) = [
+        parse_type(c.type) for c in (*table.columns, *table.partition_columns) if c.name == column
+    ]
+    name = quoted(column)
+    if isinstance(hive_type, CharType):
+        return f"rtrim(t.{name}) <=> rtrim(CAST(s.{name} AS STRING))"
+    type_name = spark_type(hive_type).simpleString()
+    return f"t.{name} <=> try_cast(CAST(s.{name} AS STRING) AS {type_name})"
+
+
+def unchanged(
+    table: TableInfo, values: Mapping[str, Column], same: Mapping[str, Resolved]
+) -> dict[str, Column]:
+    """Return values that raise an error if a row would change an unchangeable column.
+
+    `same` contains, for each unchangeable column, the condition that its value stays the same
+    (`is_unchanged`).
+    """
+    result = dict(values)
+    types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
+    is_partition = {c.name for c in table.partition_columns}
+    for column, holds in same.items():
+        role = "partition" if column in is_partition else "bucket"
+        first = next(iter(result), None)
+        if first is not None:
+            error = _raised(
+                errors.ColumnUpdateError(table=table.ref, column=column, role=role), types[first]
+            )
+            result[first] = F.when(holds.column, result[first]).otherwise(error)
+    return result
+
+
+def _raised(error: errors.HiveAcidError, type_: str) -> Column:
+    return F.raise_error(F.lit(carried(error))).cast(spark_type(parse_type(type_)))
+
+
+def _holds(
+    spark: SparkSession,
+    table: TableInfo,
+    check: Check,
+    values: Mapping[str, Column],
+    moment: Moment,
+) -> Column:
+    """Return a CHECK as a condition on these values; as in SQL, NULL also allows the row."""
+    row = {
+        i: values[c] if c in values else F.col(f"t.{quoted(c)}")
+        for i, c in enumerate(table.column_names)
+        if c in check.columns
+    }
+    try:
+        return over_values(empty_target(spark, table), check.text, moment, row)
+    except TEXT_ERRORS as error:
+        raise errors.ExpressionError(
+            table=table.ref, expression=check.text, reason=reason_of(error)
+        ) from error

@@ -30,13 +30,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertSpec
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
-from airflow_hiveacid.spark.engine.expressions.catalyst import (
-    Moment,
-    Resolved,
-    expected_bytes,
-    is_repeatable,
-    rebalanced,
-)
+from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
 from airflow_hiveacid.spark.engine.types import struct_of
@@ -47,11 +41,9 @@ from airflow_hiveacid.spark.reading.events import (
     partition_key,
     with_no_old_row,
 )
-from airflow_hiveacid.spark.statements.constraints import allowed
-from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import allowed, row_struct, stored
 from airflow_hiveacid.spark.writing.files.flat_rows import flat_rows
-from airflow_hiveacid.spark.writing.files.row_hash import hash_of
-from airflow_hiveacid.spark.writing.files.spreading import spread
+from airflow_hiveacid.spark.writing.files.spreading import hash_of, spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
 
@@ -71,7 +63,7 @@ class InsertProgram:
     table: TableInfo
     expressions: Mapping[str, str]
     from_text: frozenset[str]
-    moment: Moment
+    moment: catalyst.Moment
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
@@ -84,11 +76,13 @@ class InsertProgram:
         """Return the values of some columns, without the constraints that apply to whole rows."""
         return self._stored(source, self._resolved(source, names))
 
-    def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, Resolved]:
+    def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, catalyst.Resolved]:
         texts = [self.expressions[name] for name in names]
         return dict(zip(names, resolved(self.table, source, texts, self.moment), strict=True))
 
-    def _stored(self, source: DataFrame, found: Mapping[str, Resolved]) -> dict[str, Column]:
+    def _stored(
+        self, source: DataFrame, found: Mapping[str, catalyst.Resolved]
+    ) -> dict[str, Column]:
         return {
             name: stored(
                 source.sparkSession, self.table, name, value, from_text=name in self.from_text
@@ -107,7 +101,7 @@ def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
 
 
 def plan_insert(
-    table: TableInfo, spec: InsertSpec, source: DataFrame, moment: Moment
+    table: TableInfo, spec: InsertSpec, source: DataFrame, moment: catalyst.Moment
 ) -> InsertProgram:
     """Check an INSERT against the schemas of target and source."""
     program = InsertProgram(
@@ -123,7 +117,7 @@ def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool =
     """Return insert events for all source rows; `is_ours` is False for rows from user code."""
     table = program.table
     rows = program.moment.fixed_in(source)
-    if not is_repeatable(rows, is_ours=is_ours):
+    if not catalyst.is_repeatable(rows, is_ours=is_ours):
         rows = rows.localCheckpoint()
     shape, values = program.checked or (None, {})
     if shape is not source:  # the source is an ACID table, read again under the job's snapshot
@@ -165,7 +159,7 @@ def row_hash(table: TableInfo) -> Column:
 def _writers(source: DataFrame) -> int:
     """Return the number of writers per partition; Spark's size estimate is often too high."""
     tasks = int(source.sparkSession.sparkContext.defaultParallelism)
-    return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
+    return max(1, min(tasks, catalyst.expected_bytes(source) // _WRITER_BYTES))
 
 
 def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
@@ -179,7 +173,7 @@ def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     if renames_directories(scheme_of(table.location)):
         return rows
     hashed = rows.withColumn(_HASH, row_hash(table))
-    return rebalanced(hashed, _HASH, _writers(source)).drop(_HASH)
+    return catalyst.rebalanced(hashed, _HASH, _writers(source)).drop(_HASH)
 
 
 def _in_partitions(rows: DataFrame) -> DataFrame:
@@ -194,11 +188,8 @@ def fixed_partition(
 ) -> tuple[PartitionName, ...] | None:
     """Return the partition of a fully static partition clause, or None if the rows decide.
 
-    The partition's name is formatted from typed values: `01` for an int means partition 1.
-
-    Raises:
-        TypeMismatchError: a value cannot be cast to its column's type.
-        ConfigurationError: the partition is invalid for a different reason.
+    The partition's name is formatted from typed values: `01` for an int means partition 1. A value
+    that does not fit its column's type is an error.
     """
     table = program.table
     fixed = {name.lower(): value for name, value in spec.partition.items()}

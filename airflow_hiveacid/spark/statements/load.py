@@ -30,7 +30,7 @@ from airflow_hiveacid.jobs.specs.statements import InsertSpec, LoadSpec, SourceS
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import resolve_insert
-from airflow_hiveacid.reading.pieces import TASK_BYTES
+from airflow_hiveacid.reading.pieces import TASK_BYTES, arrow_schema
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -41,7 +41,6 @@ from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.publish import StagedFile
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
-_COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])
 # Loaded files contain plain rows in tables of any kind. So loaded files get the names and marker
 # files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
@@ -76,11 +75,7 @@ class FileToCopy:
 def plan_load(
     spark: SparkSession, table: TableInfo, spec: LoadSpec, client: MetastorePort
 ) -> LoadProgram:
-    """Check the partition and every file of a LOAD DATA.
-
-    Raises:
-        SourceUnreadableError: a file does not fit the table, or there are too many files.
-    """
+    """Check the partition and every file of a LOAD DATA, and the number of files."""
     check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
     existing = client.get_partitions(table, [partition]) if table.is_partitioned else ()
@@ -140,7 +135,6 @@ def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[Sta
             bucket=copy.number,
             attempt=attempts[index],
             rows=copy.source.rows,
-            updated=0,
             size_bytes=copy.source.length,
             kind=_PLAIN,
         )
@@ -169,4 +163,4 @@ def copy_task(copy: FileToCopy) -> Iterator[pa.RecordBatch]:
     uri = copy.staging.attempt_path(copy.directory, name, attempt)
     copy_file(copy.source, uri, copy.format)
     row = {"position": copy.at, "attempt": attempt}
-    yield pa.RecordBatch.from_pylist([row], schema=_COPIED_ARROW)
+    yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(_COPIED_SCHEMA))

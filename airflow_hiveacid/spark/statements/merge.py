@@ -32,26 +32,16 @@ from airflow_hiveacid.spark.engine.expressions.checked import condition, resolve
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
-from airflow_hiveacid.spark.reading.events import (
-    Events,
-    insert_events,
-    partition_key,
-    with_no_old_row,
+from airflow_hiveacid.spark.reading import events
+from airflow_hiveacid.spark.reading.files.pruning import (
+    key_ranges,
+    partitions_meeting,
+    partitions_where,
 )
-from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
-from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import Target, empty_target
+from airflow_hiveacid.spark.statements import update_delete
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.constraints import columns_asked
-from airflow_hiveacid.spark.statements.expressions import key_of_text
-from airflow_hiveacid.spark.statements.update_delete import (
-    all_are_few,
-    as_events,
-    bytes_of,
-    kept_changes,
-    least_bytes,
-    row_changes,
-)
+from airflow_hiveacid.spark.statements.expressions import columns_asked, key_of_text
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
 
@@ -192,7 +182,7 @@ def _checked_on(
     return on.uses
 
 
-def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
+def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> events.Events:
     """Return the events of a MERGE.
 
     If two source rows change one target row, their delete events are adjacent. So the writer
@@ -225,25 +215,31 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         )
     join = _Join.of(program, names, source_rows, reach, sizes)
     clauses = program.clauses
-    pairs = kept_changes(clauses, join.acted_on_pairs())
+    pairs = update_delete.kept_changes(clauses, join.acted_on_pairs())
     changed = [pairs]
     if reads_all:
         missing = join.acted_on_missing().where(F.col("_clause").isNotNull())
-        changed.append(kept_changes(clauses, missing))
-    parts = [part for group in changed for part in row_changes(table, clauses, group)]
+        changed.append(update_delete.kept_changes(clauses, missing))
+    parts = [part for group in changed for part in update_delete.row_changes(table, clauses, group)]
     updated = frozenset[int]().union(*[group.files for group in changed])
     if not program.of(MergeWhen.NOT_MATCHED):
-        return as_events(parts, reach, clauses, updated, is_few=all_are_few(changed))
+        return update_delete.as_events(
+            parts, reach, clauses, updated, is_few=update_delete.all_are_few(changed)
+        )
     new = _new_rows(program, names, source_rows, pairs.rows, sizes.rows)
-    is_few = are_few(sizes.rows, 0) and all_are_few(changed)
+    is_few = are_few(sizes.rows, 0) and update_delete.all_are_few(changed)
     if is_few:
         # The new rows must also be counted, and keeping them avoids a second computation.
-        added = kept_changes(clauses, new)
-        new, is_few = added.rows, all_are_few([*changed, added])
+        added = update_delete.kept_changes(clauses, new)
+        new, is_few = added.rows, update_delete.all_are_few([*changed, added])
     elif program.inserts_once:
         new = new.localCheckpoint()
-    routed = spread(table, with_no_old_row(new), writers_for(sizes.rows), F.col(names.source_row))
-    return as_events([*parts, insert_events(routed)], reach, clauses, updated, is_few=is_few)
+    routed = spread(
+        table, events.with_no_old_row(new), writers_for(sizes.rows), F.col(names.source_row)
+    )
+    return update_delete.as_events(
+        [*parts, events.insert_events(routed)], reach, clauses, updated, is_few=is_few
+    )
 
 
 class _Sizes(NamedTuple):
@@ -334,7 +330,7 @@ def _new_rows(
     program: MergeProgram, names: HelperNames, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
     hit = matched.select(names.source_row).distinct()
-    if count * least_bytes(1) <= _BROADCAST_BYTES:
+    if count * update_delete.least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)
     alone = kept.join(hit, names.source_row, "left_anti").alias("s")
     clauses = ready(
@@ -355,8 +351,8 @@ def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> li
     columns = dict.fromkeys([*keys, *program.matching, source_row])
     return [
         F.count(F.lit(1)),
-        F.sum(bytes_of({quoted(c): types[c] for c in columns})),
-        F.sum(bytes_of({quoted(c): types[c] for c in keys})),
+        F.sum(update_delete.bytes_of({quoted(c): types[c] for c in columns})),
+        F.sum(update_delete.bytes_of({quoted(c): types[c] for c in keys})),
     ]
 
 
@@ -408,7 +404,7 @@ def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[Partiti
     if not all(clause.is_deterministic for clause in clauses):
         return None
     columns = [[c.values[p.name] for p in table.partition_columns] for c in clauses]
-    keys = [kept.alias("s").select(partition_key(table, values)) for values in columns]
+    keys = [kept.alias("s").select(events.partition_key(table, values)) for values in columns]
     if not keys:
         return frozenset()
     rows = reduce(DataFrame.union, keys).distinct().limit(MOST_NAMED + 1).collect()

@@ -1,4 +1,4 @@
-"""Rows that are written again with their old values, which the writers fetch from the old files.
+"""Overwrites with old rows, whose values the writers fetch from the old files.
 
 The input is a target: a table under a snapshot. The output is the row IDs of its live rows, and
 staged files. The values do not pass through Spark, so timestamps stay exact to the nanosecond.
@@ -7,18 +7,22 @@ staged files. The values do not pass through Spark, so timestamps stay exact to 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.reading.events import Events, grouped
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.update_delete import least_bytes
-from airflow_hiveacid.spark.writing.work import written_files
+from airflow_hiveacid.spark.writing.work import CheckedStatement, MakeFiles, written_files
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, are_few
 from airflow_hiveacid.writing.publish import StagedFile
@@ -27,6 +31,29 @@ from airflow_hiveacid.writing.publish import StagedFile
 # rows only once.
 _TOGETHER: Final = 500_000
 _EVENT_BYTES: Final = least_bytes(len(IDENTITY_COLUMNS) + 3)
+
+
+def overwriting(
+    kind: str,
+    table: TableInfo,
+    stage: MakeFiles,
+    touched: Callable[[], Touched],
+    details: Callable[[], Mapping[str, JsonValue]],
+) -> CheckedStatement:
+    """Return an overwrite whose files `stage` chooses, as a statement of a transaction.
+
+    A partition without new files keeps its old files.
+    """
+    return CheckedStatement(
+        kind=kind,
+        table=table,
+        operations=frozenset({DataOperation.OVERWRITE}),
+        make_events=None,
+        make_files=stage,
+        partitions=touched,
+        empties=lambda _names: (),
+        details=details,
+    )
 
 
 def identities(target: Target) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from pyspark.sql import DataFrame
 
@@ -36,26 +36,13 @@ from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
-from airflow_hiveacid.spark.statements.insert import (
-    fixed_partition,
-    in_order,
-    new_row_events,
-    plan_insert,
-)
+from airflow_hiveacid.spark.statements import insert, merge
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
-from airflow_hiveacid.spark.statements.merge import (
-    is_bounded,
-    merge_events,
-    partitions_reached,
-    plan_merge,
-)
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing.common import Common, common_of
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def statement_job(
@@ -78,10 +65,9 @@ def planned(
 ) -> list[CheckedStatement]:
     """Return the statements of one transaction, ready to run.
 
-    Raises:
-        InputError: a table, column, expression or source is invalid. The same error is raised if
-            one transaction cannot run these statements in this order. If there are several
-            statements, the error contains the number of the invalid statement.
+    An invalid table, column, expression or source is an error (InputError), and so is an order in
+    which one transaction cannot run the statements. Of several statements, the error names the
+    number.
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)
@@ -126,17 +112,17 @@ def _insert(
     job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
 ) -> CheckedStatement:
     table = job.with_constraints(job.insertable_table(spec.target))
-    source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
+    source = insert.in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
-    program = plan_insert(table, spec, source, moment)
-    fixed = fixed_partition(job.spark, program, spec)
+    program = insert.plan_insert(table, spec, source, moment)
+    fixed = insert.fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
-        make_events=lambda _target, rows: new_row_events(
-            program, in_order(spec, rows()), is_ours=frame is None
+        make_events=lambda _target, rows: insert.new_row_events(
+            program, insert.in_order(spec, rows()), is_ours=frame is None
         ),
         source=spec.source if frame is None else None,
         shape=source,
@@ -172,22 +158,24 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
     table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
-    program = plan_merge(job.spark, table, spec, source, job.text_terms(spec.parameters))
+    program = merge.plan_merge(job.spark, table, spec, source, job.text_terms(spec.parameters))
     # ACID tables are read under the job's snapshot. The snapshot exists only after the locks are
     # granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
-    looks_ahead = frame is None and not asks_tables and is_bounded(program)
+    looks_ahead = frame is None and not asks_tables and merge.is_bounded(program)
     source_rows = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
     def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-        names = None if source_rows is None else partitions_reached(program, known, source_rows)
+        names = (
+            None if source_rows is None else merge.partitions_reached(program, known, source_rows)
+        )
         return None if names is None else nameable(names)
 
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
-        make_events=lambda target, rows: merge_events(
+        make_events=lambda target, rows: merge.merge_events(
             program, target, rows() if source_rows is None else source_rows
         ),
         source=spec.source if frame is None else None,

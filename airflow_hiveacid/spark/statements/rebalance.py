@@ -25,29 +25,23 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
-from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
-from airflow_hiveacid.spark.statements.old_rows import (
-    identities,
-    neighbours,
-    without_values,
-    written_from,
-)
+from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, written_files
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -68,13 +62,9 @@ _AT: Final = "_at"
 
 
 def rebalance(job: JobContext) -> JobResult:
-    """Spread a table's rows evenly over files, or only plan this.
+    """Spread a table's rows evenly over files, or only plan this; see `run_changes`.
 
     If no partition is due, the job takes no exclusive lock.
-
-    Raises:
-        HiveAcidError: the rebalance failed. Nothing was changed, with one exception: after
-            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
     spec = job.job_of(RebalanceSpec)
     table = job.insertable_table(spec.target)
@@ -101,15 +91,8 @@ class Rebalancing:
 
     def change(self) -> CheckedStatement:
         """Return the rebalance as a statement of a transaction."""
-        return CheckedStatement(
-            kind="rebalance",
-            table=self.table,
-            operations=frozenset({DataOperation.OVERWRITE}),
-            make_events=None,
-            make_files=self.stage,
-            partitions=self.touched,
-            empties=lambda _names: (),  # a partition that is not due keeps its files
-            details=lambda: _details(self.outcomes),
+        return old_rows.overwriting(
+            "rebalance", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def touched(self) -> Touched:
@@ -197,7 +180,7 @@ class _Spread:
 
     @classmethod
     def of(cls, target: Target, wanted: Sequence[int], order_by: Sequence[str]) -> _Spread:
-        counted = identities(target).groupBy("_file").count().collect()
+        counted = old_rows.identities(target).groupBy("_file").count().collect()
         counts = {row["_file"]: row["count"] for row in counted}
         rows: Counter[int] = Counter()
         offsets = []
@@ -217,8 +200,8 @@ class _Spread:
         rows = self._placed()
         if self.order_by:
             return written_files(plan, self._in_order(rows))
-        events = insert_events(rows.withColumn("row", without_values(self.target.table)))
-        return written_from(plan, events, self.target, sum(self.rows))
+        events = insert_events(rows.withColumn("row", old_rows.without_values(self.target.table)))
+        return old_rows.written_from(plan, events, self.target, sum(self.rows))
 
     def _placed(self) -> DataFrame:
         """Return the row ID, position and new bucket of each row."""
@@ -237,7 +220,7 @@ class _Spread:
             within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY_COLUMNS)
             row_position = _number(within)
         else:
-            rows, order = identities(self.target), []
+            rows, order = old_rows.identities(self.target), []
             within = Window.partitionBy("_file").orderBy(*IDENTITY_COLUMNS)
             row_position = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
@@ -267,7 +250,7 @@ class _Spread:
         schema = StructType(
             [*row_ids.schema, StructField("row", from_arrow_type(pa.struct(types)))]
         )
-        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
+        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], old_rows.neighbours())
         whole = by_stripe.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
             task_of(fetch), schema
         )

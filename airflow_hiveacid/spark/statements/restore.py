@@ -14,14 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -38,18 +36,14 @@ from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
+from airflow_hiveacid.reading.request import NUMBER, free_name, partition_at
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
+from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
-from airflow_hiveacid.spark.statements.old_rows import (
-    identities,
-    neighbours,
-    without_values,
-    written_from,
-)
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf
@@ -64,20 +58,14 @@ from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
-
 _NOW, _THEN = "_now", "_then"
 
 
 def restore(job: JobContext) -> JobResult:
-    """Restore the rows that a table had at a version, or only plan the restore.
+    """Restore the rows that a table had at a version, or only plan the restore; see `run_changes`.
 
     Raises:
-        VersionGoneError: the version is no longer readable, or a partition was dropped after that
-            version.
-        HiveAcidError: the restore failed. Nothing was changed, with one exception: after
-            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
+        VersionGoneError: the version is no longer readable, or a partition was dropped after it.
     """
     spec = job.job_of(RestoreSpec)
     table = job.with_constraints(job.insertable_table(spec.target))
@@ -105,24 +93,15 @@ class Restoring:
 
     def change(self) -> CheckedStatement:
         """Return the restore as a statement of a transaction."""
-        return CheckedStatement(
-            kind="restore",
-            table=self.table,
-            operations=frozenset({DataOperation.OVERWRITE}),
-            make_events=None,
-            make_files=self.stage,
-            partitions=self.touched,
-            empties=lambda _names: (),  # `stage` makes the empty bases
-            details=lambda: _details(self.outcomes),
+        return old_rows.overwriting(
+            "restore", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def look(self) -> tuple[Differing, ...] | None:
         """Return the roots that may differ now; None if an earlier try may have restored them.
 
-        An earlier try of this job may have replaced the files that the version needs.
-
-        Raises:
-            HiveAcidError: the version cannot be restored, and no earlier try has restored it.
+        An earlier try of this job may have replaced the files that the version needs. Without such
+        a try, an error says why the version cannot be restored.
         """
         try:
             return differing_now(self.job.client, self.table, self.version)
@@ -249,12 +228,12 @@ class _AcidComparison(_Comparison):
         if not self.partitions:
             return ()
         rows = self._rows().where(F.col(_NOW) != F.col(_THEN))
-        rows = rows.withColumn("row", without_values(self.table))
+        rows = rows.withColumn("row", old_rows.without_values(self.table))
         come = rows.where(F.col(_NOW) == 0)
         self._check_allowed(come)
         deletes = delete_events(rows.where(F.col(_THEN) == 0))
         events = deletes.unionByName(_fetched(self.table, come, changed))
-        return written_from(plan, events, self.then, changed)
+        return old_rows.written_from(plan, events, self.then, changed)
 
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
         """Write bases with the version's rows.
@@ -263,16 +242,16 @@ class _AcidComparison(_Comparison):
         """
         if not self.partitions:
             return ()
-        rows = identities(self.then).withColumn("row", without_values(self.table))
+        rows = old_rows.identities(self.then).withColumn("row", old_rows.without_values(self.table))
         self._check_allowed(rows)
-        return written_from(plan, _fetched(self.table, rows, most), self.then, None)
+        return old_rows.written_from(plan, _fetched(self.table, rows, most), self.then, None)
 
     def _rows(self) -> DataFrame:
         """Return every row that is live now or in the version, with a mark for each."""
-        current = identities(self.now).withColumns(
+        current = old_rows.identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
-        past = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
+        past = old_rows.identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
         return (
             current.unionByName(past)
             .groupBy("_partition", "_bucket", *IDENTITY_COLUMNS)
@@ -393,7 +372,7 @@ def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
     """Return insert events for old rows, at most `most` in each partition."""
     rows = rows.withColumn("_clause", F.lit(0))
     if not table.num_buckets:
-        seed = F.xxhash64("_file", IDENTITY_COLUMNS[0], neighbours())
+        seed = F.xxhash64("_file", IDENTITY_COLUMNS[0], old_rows.neighbours())
         rows = spread(table, rows, writers_for(most), seed)
     # In a bucketed table a row stays in its bucket.
     return insert_events(rows)

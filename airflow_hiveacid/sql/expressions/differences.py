@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.parameters import Parameter, ValueType
+from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
 from airflow_hiveacid.sql.text.bare_names import check_bare
 from airflow_hiveacid.sql.text.text import Span
@@ -160,7 +160,9 @@ def _check_number(span: Span, token: Token) -> None:
 def _check_constant(span: Span, index: int) -> None:
     token = span.tokens[index]
     if token.parameter is not None:
-        _check_parameter(span, index, token.parameter)
+        for value in token.parameter.values:
+            if value.type is ValueType.STRING:
+                _check_text(span, index, value.text or "", has_idle=_IDLE_BACKSLASH.search)
         return
     text = token.raw[1:-1]
     if _LONG_ESCAPE.search(text.replace("\\\\", "")):
@@ -172,13 +174,7 @@ def _check_constant(span: Span, index: int) -> None:
     _check_text(span, index, text, has_idle=_has_idle_backslash)
 
 
-def _check_parameter(span: Span, index: int, parameter: Parameter) -> None:
-    for value in parameter.values:
-        if value.type is ValueType.STRING:
-            _check_text(span, index, value.text or "", has_idle=_has_bound_backslash)
-
-
-def _check_text(span: Span, index: int, text: str, *, has_idle: Callable[[str], bool]) -> None:
+def _check_text(span: Span, index: int, text: str, *, has_idle: Callable[[str], object]) -> None:
     """Refuse a literal or a parameter's string that Hive evaluates differently than Spark."""
     token = span.tokens[index]
     if text == NULL_PARTITION:
@@ -240,19 +236,8 @@ def _is_compared(span: Span, index: int) -> bool:
 
 
 def _is_in_list(span: Span, index: int) -> bool:
-    opening = _opening_before(span, index)
+    opening = span.opening(index)
     return opening is not None and span.word(opening - 1) == "IN"
-
-
-def _opening_before(span: Span, index: int) -> int | None:
-    """Return the index of the innermost parenthesis, bracket or CASE around a token, if any."""
-    nested = 0
-    for candidate in range(index - 1, -1, -1):
-        word = span.word(candidate)
-        if word in _OPENING and nested == 0:
-            return candidate
-        nested += (word in _CLOSING) - (word in _OPENING)
-    return None
 
 
 def _with_neighbours(span: Span, index: int, text: str) -> str:
@@ -272,7 +257,7 @@ def _is_time(span: Span, index: int) -> bool:
     while span.word(begin - 1) == "(" and span.word(end) == ")" and not _calls(span, begin - 1):
         begin, end = begin - 1, end + 1
     previous, following = span.word(begin - 1), span.word(end)
-    opening = _opening_before(span, begin)
+    opening = span.opening(begin)
     is_argument = opening is not None and span.word(opening - 1) in _OF_TIMES
     is_cast = (following, span.word(end + 1)) == ("AS", "TIMESTAMP")
     if is_cast or is_argument or previous in {"TIMESTAMP", "AND", "WHEN"}:
@@ -293,9 +278,9 @@ def _is_pattern(span: Span, index: int) -> bool:
         if word == "LIKE":
             return True
         if word in {",", "THEN", "ELSE"}:  # the tokens before this word belong to a different value
-            place = _opening_before(span, place)
+            place = span.opening(place)
         elif word in _CLOSING:
-            place = _opening_before(span, place)
+            place = span.opening(place)
             place = None if place is None else place - 1
         elif word in _AROUND_PATTERNS or (word == "(" and span.word(place - 1) in _OF_OTHER_TEXTS):
             return False
@@ -306,10 +291,6 @@ def _is_pattern(span: Span, index: int) -> bool:
 
 # In a parameter's value, each backslash is one character; in a literal, it begins an escape.
 _IDLE_BACKSLASH: Final = re.compile(r"\\(?![%_])")
-
-
-def _has_bound_backslash(pattern: str) -> bool:
-    return _IDLE_BACKSLASH.search(pattern) is not None
 
 
 def _has_idle_backslash(pattern: str) -> bool:

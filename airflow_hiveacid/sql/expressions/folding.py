@@ -40,7 +40,6 @@ def may_be_negative(span: Span) -> bool:
 
 
 def _whole(node: exp.Expr, parameters: Mapping[str, Parameter]) -> int | None:
-    """Return the integer value of a constant; None if this function cannot evaluate it."""
     number: int | None = None
     match node:
         case exp.Literal():

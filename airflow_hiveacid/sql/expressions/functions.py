@@ -182,7 +182,6 @@ def _is_natural(span: Span) -> bool:
 
 
 def _is_among(numbers: Collection[int]) -> Callable[[Span], bool]:
-    """Return a function that checks whether an argument (literal or marker) is in `numbers`."""
 
     def is_right(span: Span) -> bool:
         parameter = span.tokens[0].parameter if len(span) == 1 else None

@@ -1,10 +1,12 @@
-"""The parser of ALTER TABLE, for metastore statements and for COMPACT (see `short.py`).
+"""The parser of ALTER TABLE, for metastore statements and for COMPACT.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
     >>> (span,) = statements_of("ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 1, q = 'x')")
     >>> alteration_of(span, None).partitions
     ((('p', '1'), ('q', 'x')),)
+    >>> alteration_of(statements_of("ALTER TABLE db.t COMPACT 'major'")[0], None).choice.value
+    'major'
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,
     AddPartitions,
@@ -25,15 +28,20 @@ from airflow_hiveacid.jobs.metastore_statements import (
     SetProperties,
     UnsetProperties,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
-from airflow_hiveacid.sql.statements.short import compaction_of
+from airflow_hiveacid.sql.text.literals import text
 from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text.tokens import Kind
 
 _FORM: Final = (
     "write ALTER TABLE db.t followed by ADD COLUMNS (...), CHANGE COLUMN a a type, RENAME TO db.u,"
     " SET | UNSET TBLPROPERTIES (...), ADD | DROP PARTITION (...) or COMPACT 'minor' | 'major'"
 )
+_COMPACT_FORM: Final = (
+    "write ALTER TABLE db.t [PARTITION (column = value)] COMPACT 'minor' | 'major'"
+)
+_CHOICES: Final = {"minor": CompactionChoice.MINOR, "major": CompactionChoice.MAJOR}
 _CHANGE_FORM: Final = "write CHANGE COLUMN a a type [COMMENT 'x'] [CASCADE]"
 _AFTER_TYPE: Final = frozenset({"FIRST", "AFTER", "CASCADE", "RESTRICT"})
 _NO_RENAME: Final = (
@@ -49,7 +57,7 @@ def alteration_of(span: Span, database: str | None) -> MetastoreStatement | Comp
         cursor.fail("only ALTER TABLE is supported")
     target = cursor.table(database)
     if _is_compaction(cursor):
-        return compaction_of(span, database)
+        return _compaction(cursor, target)
     for words, read in _FORMS.items():
         if cursor.took(*words):
             statement = read(cursor, target, database)
@@ -67,6 +75,32 @@ def _is_compaction(cursor: Cursor) -> bool:
     if cursor.span.word(index) == "PARTITION" and cursor.span.word(index + 1) == "(":
         index = cursor.span.closing(index + 1) + 1
     return cursor.span.word(index) == "COMPACT"
+
+
+def _compaction(cursor: Cursor, target: str) -> CompactSpec:
+    """Read `[PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`.
+
+    A task always waits for its compaction, so AND WAIT changes nothing.
+    """
+    cursor.form = _COMPACT_FORM
+    partition = None
+    if cursor.took("PARTITION"):
+        columns, values = zip(*cursor.partition(lower_truths=True), strict=True)
+        partition = str(PartitionName(columns, values))
+    cursor.expect("COMPACT")
+    kind = cursor.span[cursor.at : cursor.at + 1]
+    is_text = bool(kind.tokens) and kind.tokens[0].kind is Kind.STRING
+    choice = _CHOICES.get(text(kind, 0).lower()) if is_text else None
+    if choice is None:
+        cursor.fail(
+            "the kind of compaction must be 'minor' or 'major'",
+            f"{_COMPACT_FORM}; for a rebalance, use HiveAcidRebalanceOperator",
+        )
+    cursor.at += 1
+    cursor.took("AND", "WAIT")
+    if cursor.at < len(cursor.span):
+        cursor.fail("the words after the kind of compaction are not supported")
+    return CompactSpec.of_table(target, partition=partition, choice=choice)
 
 
 def _add_columns(cursor: Cursor, target: str, _: str | None) -> AddColumns:

@@ -176,20 +176,22 @@ class Cursor:
             entry.end()
         return tuple(properties.items())
 
-    def partition(self) -> PartitionValues:
-        """Read the values of partition columns in parentheses."""
+    def partition(self, *, lower_truths: bool = False) -> PartitionValues:
+        """Read the values of partition columns; names of partitions have booleans in lower case."""
         values: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
             name = entry.name("partition column")
             if name in values:
                 self.span.fail(f"partition column {name!r} is named twice", "name it once", begin)
-            values[name] = partition_value(entry.span[entry.at :])
+            rest = entry.span[entry.at :]
+            value = partition_value(rest)
+            is_lower = lower_truths and rest.word(1) in {"TRUE", "FALSE"}
+            values[name] = value.lower() if is_lower else value
         return tuple(values.items())
 
 
 def _split(span: Span) -> Iterator[Span]:
-    """Split a span at commas outside of parentheses and the angle brackets of types."""
     begin = depth = 0
     for index, token in enumerate(span.tokens):
         depth += (token.word in {"(", "["}) - (token.word in {")", "]"})

@@ -239,7 +239,6 @@ def _buckets(cursor: Cursor, columns: Collection[str] | None) -> tuple[tuple[str
 
 
 def _format(cursor: Cursor) -> tuple[str | None, int]:
-    """Return the normalized file format and the index of its name; the format may be missing."""
     _refuse_clause(cursor)
     if not cursor.took("STORED", "AS"):
         if cursor.word == "STORED":

@@ -75,7 +75,6 @@ def insert_of(span: Span, database: str | None, views: Views | None = None) -> I
 
 
 def _mode(span: Span, begin: int) -> tuple[InsertMode, int]:
-    """Return the mode of the INSERT, and the index of the table's name."""
     word = span.word(begin + 1)
     if word not in _MODES:
         span.fail("INSERT is followed by neither INTO nor OVERWRITE", _FORM)
@@ -132,7 +131,6 @@ def partition_value(span: Span) -> str:
 
 
 def _columns(span: Span, index: int) -> tuple[tuple[str, ...], int]:
-    """Return the columns of the column list, if any, and the index after the list."""
     if span.word(index) != "(" or span.word(index + 1) in QUERY_BEGINS:
         return (), index
     end = span.closing(index)

@@ -15,13 +15,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.sql.expressions.expressions import (
-    SOURCE,
-    TARGET,
-    NameScope,
-    column_uses,
-    parsed,
-)
+from airflow_hiveacid.sql.expressions import expressions
 from airflow_hiveacid.sql.text.text import Span
 
 _SOURCE_ALIAS: Final = "source"
@@ -36,10 +30,10 @@ class KeyPair:
 
 
 def taken_apart(
-    span: Span, node: exp.Expr, names: NameScope
+    span: Span, node: exp.Expr, names: expressions.NameScope
 ) -> tuple[tuple[KeyPair, ...], tuple[Span, ...]]:
     """Split an ON condition into the keys and the remaining conditions; `node` is its tree."""
-    if parsed(span, names) != node:
+    if expressions.parsed(span, names) != node:
         span.fail("it is not clear where the condition ends", "put parentheses around it")
     keys: dict[str, KeyPair] = {}
     rest: list[Span] = []
@@ -73,29 +67,29 @@ def _conjuncts(span: Span) -> list[Span]:
     return _conjuncts(inner) if inner.find("OR") is None else [span]
 
 
-def _key(span: Span, names: NameScope) -> KeyPair | None:
-    tree = parsed(span, names)
+def _key(span: Span, names: expressions.NameScope) -> KeyPair | None:
+    tree = expressions.parsed(span, names)
     if not isinstance(tree, exp.EQ):
         return None
     columns: dict[str, str] = {}
     for side in (tree.this, tree.expression):
         if not isinstance(side, exp.Column):
             return None
-        uses = list(column_uses(span, side, names))
+        uses = list(expressions.column_uses(span, side, names))
         if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
             return None
         columns[uses[0].side] = (uses[0].column.name or "").lower()
-    if columns.keys() != {TARGET, SOURCE}:
+    if columns.keys() != {expressions.TARGET, expressions.SOURCE}:
         return None
-    return KeyPair(target=columns[TARGET], source=columns[SOURCE])
+    return KeyPair(target=columns[expressions.TARGET], source=columns[expressions.SOURCE])
 
 
 def renamed(
     source: SourceSpec,
-    names: NameScope,
+    names: expressions.NameScope,
     keys: Sequence[KeyPair],
     columns: Mapping[str, str],
-) -> tuple[SourceSpec, NameScope]:
+) -> tuple[SourceSpec, expressions.NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
 
     Keys get the names of the target's columns. Only they and the columns of `columns`, which maps
@@ -111,13 +105,13 @@ def renamed(
 
 
 def named_columns(
-    keys: Sequence[KeyPair], names: NameScope, spans: Sequence[Span]
+    keys: Sequence[KeyPair], names: expressions.NameScope, spans: Sequence[Span]
 ) -> dict[str, str]:
     """Return new names for source columns in expressions; the new names differ from all keys."""
     source_names = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
     for span in spans:
-        for use in column_uses(span, parsed(span, names), names):
+        for use in expressions.column_uses(span, expressions.parsed(span, names), names):
             if use.side is None and use.inner:
                 continue  # the column belongs to a table of the enclosing query
             if use.side is None:
@@ -126,7 +120,7 @@ def named_columns(
                     "write the table's alias before it: the tables' keys have different names",
                     use.parts[0],
                 )
-            if use.side == SOURCE:
+            if use.side == expressions.SOURCE:
                 name = (use.column.name or "").lower()
                 is_free = source_names.get(name, name) == name
                 columns[name] = name if is_free else f"__hiveacid_{name}"

@@ -8,25 +8,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.statements import (
-    SOURCE_VIEW,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.plan.statements.dml import unreachable_clause
 from airflow_hiveacid.sql.expressions.expressions import SOURCE, TARGET, NameScope, parsed, written
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
+from airflow_hiveacid.sql.statements import update_delete
 from airflow_hiveacid.sql.statements.keys import named_columns, renamed, taken_apart
-from airflow_hiveacid.sql.statements.update_delete import (
-    agreed,
-    agreed_value,
-    assignments_of,
-    expect_end,
-    is_default,
-)
 from airflow_hiveacid.sql.text.names import (
     NamedTable,
     alias_at,
@@ -41,21 +28,21 @@ from airflow_hiveacid.sql.text.views import Views
 _FORM: Final = (
     "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
 )
-_ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
+_ACTIONS: Final = {action.value.upper(): action for action in statements.MergeAction}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _When:
     """A WHEN clause, split into spans; `rest` has the tokens after UPDATE, INSERT or DELETE."""
 
-    when: MergeWhen
-    action: MergeAction
+    when: statements.MergeWhen
+    action: statements.MergeAction
     condition: Span | None
     rest: Span
     node: exp.When
 
 
-def merge_of(span: Span, database: str | None) -> MergeSpec:
+def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
     """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`."""
     _expect(span, 1, "INTO")
     target = with_alias(span, table_name(span, database, 2), stops=frozenset({"USING"}))
@@ -73,7 +60,7 @@ def merge_of(span: Span, database: str | None) -> MergeSpec:
     clauses = [
         _when(part, node) for part, node in _whens(span, first, tree.args["whens"].expressions)
     ]
-    if (unreached := unreachable_clause(clauses)) is not None:
+    if (unreached := unreachable_clause((c.when, c.condition) for c in clauses)) is not None:
         clauses[unreached].rest.fail(
             "no row reaches this clause: an earlier clause has no condition",
             "add a condition to that clause, or put it last",
@@ -85,7 +72,7 @@ def merge_of(span: Span, database: str | None) -> MergeSpec:
         columns = named_columns(keys, names, [*rest, *_expressions(clauses)])
         source, names = renamed(source, names, keys, columns)
         said = tuple(_clause(clause, names) for clause in clauses)
-    return MergeSpec(
+    return statements.MergeSpec(
         target=target.full,
         source=source,
         keys=tuple(key.target for key in keys),
@@ -102,7 +89,7 @@ def _expect(span: Span, index: int, word: str) -> None:
 
 def _source(
     span: Span, begin: int, database: str | None
-) -> tuple[SourceSpec, NamedTable | str, int]:
+) -> tuple[statements.SourceSpec, NamedTable | str, int]:
     """Return the source, its name (of a table or of a query's alias), and the index after it."""
     stops = frozenset({"ON"})
     if span.word(begin) == "(":
@@ -120,8 +107,8 @@ def _source(
     versions = {}
     if as_of is not None:
         as_of.is_read = True
-        versions = {SOURCE_VIEW: as_of.version}
-    return SourceSpec(table=table.full, versions=versions), table, table.end
+        versions = {statements.SOURCE_VIEW: as_of.version}
+    return statements.SourceSpec(table=table.full, versions=versions), table, table.end
 
 
 def _names(span: Span, target: NamedTable, using: NamedTable | str) -> NameScope:
@@ -155,7 +142,6 @@ def _checked(span: Span, target: NamedTable, using: NamedTable | str) -> exp.Mer
 
 
 def _whens(span: Span, first: int, nodes: Sequence[exp.When]) -> list[tuple[Span, exp.When]]:
-    """Return a pair for each clause: the tokens after WHEN, and sqlglot's node."""
     parts = span[first + 1 :].split("WHEN")
     if len(parts) != len(nodes):
         span.fail("it is not clear where a clause ends", "put parentheses around CASE")
@@ -165,8 +151,8 @@ def _whens(span: Span, first: int, nodes: Sequence[exp.When]) -> list[tuple[Span
 def _when(span: Span, node: exp.When) -> _When:
     when, index = _rows_of(span)
     check_keys(span, node, ("matched", "source", "condition", "then"))
-    is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
-    said = (when is MergeWhen.MATCHED, is_by_source)
+    is_by_source = when is statements.MergeWhen.NOT_MATCHED_BY_SOURCE
+    said = (when is statements.MergeWhen.MATCHED, is_by_source)
     if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
         span.fail("it is not clear to which rows this clause applies", _FORM)
     end = span.find("THEN")
@@ -180,31 +166,30 @@ def _when(span: Span, node: exp.When) -> _When:
     action = _ACTIONS.get(word.word)
     if action is None:
         span.fail(f"{word.raw!r} is not UPDATE, DELETE or INSERT", _FORM, word)
-    if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
-        allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
+    if (when is statements.MergeWhen.NOT_MATCHED) is not (action is statements.MergeAction.INSERT):
+        allowed = "INSERT" if when is statements.MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
         span.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
     return _When(when=when, action=action, condition=condition, rest=span[end + 2 :], node=node)
 
 
-def _rows_of(span: Span) -> tuple[MergeWhen, int]:
-    """Return the kind of rows to which a clause applies, and the index of the next token."""
+def _rows_of(span: Span) -> tuple[statements.MergeWhen, int]:
     words = [token.word for token in span.tokens[:4]]
     if words[:1] == ["MATCHED"]:
-        return MergeWhen.MATCHED, 1
+        return statements.MergeWhen.MATCHED, 1
     if words == ["NOT", "MATCHED", "BY", "SOURCE"]:
-        return MergeWhen.NOT_MATCHED_BY_SOURCE, 4
+        return statements.MergeWhen.NOT_MATCHED_BY_SOURCE, 4
     if words == ["NOT", "MATCHED", "BY", "TARGET"]:
-        return MergeWhen.NOT_MATCHED, 4
+        return statements.MergeWhen.NOT_MATCHED, 4
     if words[:2] != ["NOT", "MATCHED"]:
         span.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
-    return MergeWhen.NOT_MATCHED, 2
+    return statements.MergeWhen.NOT_MATCHED, 2
 
 
-def _clause(clause: _When, names: NameScope) -> MergeClause:
+def _clause(clause: _When, names: NameScope) -> statements.MergeClause:
     node = clause.node
     condition = None
     if clause.condition is not None:
-        condition = agreed(clause.condition, node.args.get("condition"), names)
+        condition = update_delete.agreed(clause.condition, node.args.get("condition"), names)
         if (or_index := clause.condition.find("OR")) is not None:
             clause.condition.fail(
                 "in Hive, a condition with OR but without parentheses also affects rows of other"
@@ -218,13 +203,13 @@ def _clause(clause: _When, names: NameScope) -> MergeClause:
     set_: dict[str, str] | None = None
     values: tuple[str, ...] | None = None
     match clause.action:
-        case MergeAction.DELETE:
-            expect_end(clause.rest, 0)
-        case MergeAction.UPDATE:
+        case statements.MergeAction.DELETE:
+            update_delete.expect_end(clause.rest, 0)
+        case statements.MergeAction.UPDATE:
             set_ = _update(clause, action_node, names)
-        case MergeAction.INSERT:
+        case statements.MergeAction.INSERT:
             set_, values = _insert(clause, action_node, names)
-    return MergeClause(
+    return statements.MergeClause(
         when=clause.when, action=clause.action, condition=condition, set=set_, values=values
     )
 
@@ -232,7 +217,7 @@ def _clause(clause: _When, names: NameScope) -> MergeClause:
 def _is_star(clause: _When, index: int) -> bool:
     if clause.rest.word(index) != "*":
         return False
-    expect_end(clause.rest, index + 1)
+    update_delete.expect_end(clause.rest, index + 1)
     return True
 
 
@@ -242,10 +227,10 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
         clause.rest.fail("this is not an UPDATE", _FORM)
     check_keys(clause.rest, action_node, ("expressions",))
     if _is_star(clause, 1):
-        if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
+        if clause.when is statements.MergeWhen.NOT_MATCHED_BY_SOURCE:
             clause.rest.fail("this clause has no source row", "write SET column = value")
         return None
-    return assignments_of(clause.rest[1:], names, action_node.expressions)
+    return update_delete.assignments_of(clause.rest[1:], names, action_node.expressions)
 
 
 def _insert(
@@ -268,13 +253,16 @@ def _insert(
         columns = column_list(rest[:index])
     if (rest.word(index), rest.word(index + 1)) != ("VALUES", "("):
         rest.fail("VALUES (...) is missing", "write INSERT [(columns)] VALUES (...)")
-    expect_end(rest, rest.closing(index + 1) + 1)
+    update_delete.expect_end(rest, rest.closing(index + 1) + 1)
     cells = rest[index + 2 : -1].split(",")
     node = action_node.expression
     nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
     if len(nodes) != len(cells):
         rest.fail("it is not clear where a value ends", "put parentheses around each")
-    values = tuple(agreed_value(cell, tree, names) for cell, tree in zip(cells, nodes, strict=True))
+    values = tuple(
+        update_delete.agreed_value(cell, tree, names)
+        for cell, tree in zip(cells, nodes, strict=True)
+    )
     if columns is None:
         return None, values
     if len(columns) != len(values):
@@ -302,9 +290,9 @@ def _expressions(clauses: Sequence[_When]) -> list[Span]:
     for clause in clauses:
         if clause.condition is not None:
             spans.append(clause.condition)
-        if _means_all(clause) or clause.action is MergeAction.DELETE:
+        if _means_all(clause) or clause.action is statements.MergeAction.DELETE:
             continue
-        if clause.action is MergeAction.UPDATE:
+        if clause.action is statements.MergeAction.UPDATE:
             for part in clause.rest[1:].split(","):
                 equal = part.find("=", "==")
                 if equal is not None:
@@ -313,4 +301,4 @@ def _expressions(clauses: Sequence[_When]) -> list[Span]:
             index = clause.rest.find("VALUES")
             if index is not None:
                 spans.extend(clause.rest[index + 2 : -1].split(","))
-    return [span for span in spans if not is_default(span)]
+    return [span for span in spans if not update_delete.is_default(span)]

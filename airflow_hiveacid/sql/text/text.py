@@ -142,6 +142,17 @@ class Span:
             nested -= self.tokens[end].word in _OPENING.values()
         return end
 
+    def opening(self, index: int) -> int | None:
+        """Return the index of the innermost parenthesis, bracket or CASE around a token, if any."""
+        nested = 0
+        for candidate in range(index - 1, -1, -1):
+            word = self.word(candidate)
+            is_opening = word in _OPENING or word == "CASE"
+            if is_opening and nested == 0:
+                return candidate
+            nested += (word in _OPENING.values() or word == "END") - is_opening
+        return None
+
     def unwrapped(self) -> Span:
         """Return the span without parentheses around the whole span."""
         span = self

@@ -208,10 +208,7 @@ def _column(batch: pa.RecordBatch, name: str) -> _Ints:
 
 
 def _step(column: _Ints) -> npt.NDArray[np.int8]:
-    """Compare each value with the next value: 1 if the next is greater, 0 if equal, -1 if less.
-
-    Do not subtract, because subtraction could overflow.
-    """
+    # 1 if the next value is greater, 0 if equal, -1 if less; a subtraction could overflow.
     up: npt.NDArray[np.int8] = (column[1:] > column[:-1]).astype(np.int8)
     return up - (column[1:] < column[:-1]).astype(np.int8)
 

@@ -16,19 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.storage.acid.identity import (
-    LONG_MIN,
-    Key,
-    Keys,
-    Mask,
-    current_write_ids,
-    found_in_sorted,
-    least_key,
-)
+from airflow_hiveacid.storage.acid import identity
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID
 
 Batches = Iterator[pa.RecordBatch]
-_NO_BOUND: Final = least_key(LONG_MIN)
+_NO_BOUND: Final = identity.least_key(identity.LONG_MIN)
 
 
 # Batches of a stream are concatenated up to these limits, so that a short stream is one batch.
@@ -38,7 +30,7 @@ _SHORT_BYTES: Final = 1 << 20
 # `_MOST_AT_ONCE` streams, groups of streams are merged first.
 _MOST_AT_ONCE: Final = 64
 
-_Part = tuple[pa.RecordBatch, Keys]
+_Part = tuple[pa.RecordBatch, identity.Keys]
 
 
 class _Head:
@@ -47,7 +39,7 @@ class _Head:
     def __init__(self, stream: Batches) -> None:
         self._stream = stream
         self.batch: pa.RecordBatch
-        self.keys: Keys
+        self.keys: identity.Keys
         self.is_open = True
         self.is_last = False
         self._fill()
@@ -66,14 +58,14 @@ class _Head:
         self.is_open = bool(batches)
         if batches:
             self.batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-            self.keys = Keys.of(self.batch)
+            self.keys = identity.Keys.of(self.batch)
 
     @property
-    def first(self) -> Key:
+    def first(self) -> identity.Key:
         return self.keys.at(0)
 
     @property
-    def last(self) -> Key:
+    def last(self) -> identity.Key:
         return self.keys.at(-1)
 
     def take(self, count: int) -> _Part:
@@ -87,7 +79,9 @@ class _Head:
         return part
 
 
-def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
+def merge_sorted(
+    streams: Sequence[Batches], lower_bounds: Sequence[identity.Key] | None = None
+) -> Batches:
     """Merge sorted streams with the same schema; rows with equal identities have no fixed order.
 
     Every open stream holds a batch of rows. Each step takes the last row of every batch, and finds
@@ -111,8 +105,7 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
     return _merged(waiting)
 
 
-def _merged(streams: Sequence[tuple[Key, Batches]]) -> Batches:
-    """Merge streams that are sorted by their lower bounds."""
+def _merged(streams: Sequence[tuple[identity.Key, Batches]]) -> Batches:
     waiting = list(reversed(streams))
     heads: list[_Head] = []
     while waiting or heads:
@@ -133,9 +126,8 @@ def _merged(streams: Sequence[tuple[Key, Batches]]) -> Batches:
 
 
 def _sorted_together(parts: Sequence[_Part]) -> Batches:
-    """Yield the parts in order; overlapping parts are concatenated and sorted."""
     run: list[pa.RecordBatch] = []
-    reached: Key | None = None
+    reached: identity.Key | None = None
     for batch, keys in sorted(parts, key=lambda part: part[1].at(0)):
         if reached is not None and keys.at(0) >= reached:
             yield _sorted_run(run)
@@ -150,7 +142,7 @@ def _sorted_run(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(run) == 1:
         return run[0]
     together = pa.concat_batches(run)
-    return together.take(pa.array(Keys.of(together).order()))
+    return together.take(pa.array(identity.Keys.of(together).order()))
 
 
 def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
@@ -159,13 +151,13 @@ def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
     `inserts` and `deletes` must be sorted by identity; the result is also sorted. Delete events for
     rows that are not in `inserts` are ignored. Empty batches are dropped.
     """
-    tomb: tuple[Keys, Key] | None = _next_keys(deletes)
+    tomb: tuple[identity.Keys, identity.Key] | None = _next_keys(deletes)
     for batch in inserts:
         if not batch.num_rows:
             continue
-        keys = Keys.of(batch)
+        keys = identity.Keys.of(batch)
         last = keys.at(-1)
-        killed: Mask | None = None
+        killed: identity.Mask | None = None
         while tomb is not None and tomb[0].at(0) <= last:
             mask = keys.found_in(tomb[0])
             killed = mask if killed is None else killed | mask
@@ -177,10 +169,10 @@ def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
             yield live_rows
 
 
-def _next_keys(stream: Batches) -> tuple[Keys, Key] | None:
+def _next_keys(stream: Batches) -> tuple[identity.Keys, identity.Key] | None:
     for batch in stream:
         if batch.num_rows:
-            keys = Keys.of(batch)
+            keys = identity.Keys.of(batch)
             return keys, keys.at(-1)
     return None
 
@@ -192,21 +184,21 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
     one file may contain events of several write IDs. Empty batches are dropped.
     """
     for batch in stream:
-        visible = visible_mask(current_write_ids(batch), write_ids)
+        visible = visible_mask(identity.current_write_ids(batch), write_ids)
         events = batch if visible.all() else _keep(batch, visible)
         if events.num_rows:
             yield events
 
 
-def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
+def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> identity.Mask:
     """Return a mask of the write IDs that are visible to the reader."""
-    visible: Mask = ids <= write_ids.high_watermark
+    visible: identity.Mask = ids <= write_ids.high_watermark
     hidden = exceptions(write_ids)
     if len(ids) and len(hidden):
         start = np.searchsorted(hidden, ids.min(), "left")
         stop = np.searchsorted(hidden, ids.max(), "right")
         if start < stop:
-            visible &= ~found_in_sorted(ids, hidden[start:stop])
+            visible &= ~identity.found_in_sorted(ids, hidden[start:stop])
     return visible
 
 
@@ -262,7 +254,7 @@ def unique_deletes(stream: Batches) -> Batches:
 
 
 def _unique(batch: pa.RecordBatch) -> pa.RecordBatch:
-    repeats = Keys.of(batch).repeats()
+    repeats = identity.Keys.of(batch).repeats()
     if not repeats.any():
         return batch
     current = batch.column(CURRENT_WRITE_ID).to_numpy()
@@ -271,5 +263,5 @@ def _unique(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(order[~repeats]))
 
 
-def _keep(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
+def _keep(batch: pa.RecordBatch, mask: identity.Mask) -> pa.RecordBatch:
     return batch.filter(pa.array(mask))

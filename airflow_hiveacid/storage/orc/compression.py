@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -144,14 +145,6 @@ def _expand_zlib(chunk: bytes, most: int) -> bytes:
     return plain
 
 
-def _expand_snappy(chunk: bytes, most: int) -> bytes:
-    return _arrow_decompress("snappy", chunk, _snappy_length(chunk), most)
-
-
-def _expand_lz4(chunk: bytes, most: int) -> bytes:
-    return _arrow_decompress("lz4_raw", chunk, _lz4_length(chunk), most)
-
-
 def _expand_zstd(chunk: bytes, most: int) -> bytes:
     length = _zstd_length(chunk)
     if length is not None and length <= most:
@@ -174,29 +167,34 @@ def _arrow_decompress(codec: str, chunk: bytes, length: int, most: int) -> bytes
     return bytes(pa.Codec(codec).decompress(chunk, decompressed_size=length, asbytes=True))
 
 
-def _arrow_compress(codec: str) -> Callable[[bytes], bytes]:
-    def shrink(plain: bytes) -> bytes:
-        return bytes(pa.Codec(codec).compress(plain, asbytes=True))
-
-    return shrink
+def _arrow_compress(codec: str, plain: bytes) -> bytes:
+    return bytes(pa.Codec(codec).compress(plain, asbytes=True))
 
 
 _EXPAND: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
     Compression.ZLIB: _expand_zlib,
-    Compression.SNAPPY: _expand_snappy,
-    Compression.LZ4: _expand_lz4,
+    Compression.SNAPPY: lambda chunk, most: _arrow_decompress(
+        "snappy", chunk, snappy_length(chunk), most
+    ),
+    Compression.LZ4: lambda chunk, most: _arrow_decompress(
+        "lz4_raw", chunk, _lz4_length(chunk), most
+    ),
     Compression.ZSTD: _expand_zstd,
 }
 _SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
     Compression.ZLIB: _shrink_zlib,
-    Compression.SNAPPY: _arrow_compress("snappy"),
-    Compression.LZ4: _arrow_compress("lz4_raw"),
-    Compression.ZSTD: _arrow_compress("zstd"),
+    Compression.SNAPPY: partial(_arrow_compress, "snappy"),
+    Compression.LZ4: partial(_arrow_compress, "lz4_raw"),
+    Compression.ZSTD: partial(_arrow_compress, "zstd"),
 }
 
 
-def _snappy_length(chunk: bytes) -> int:
-    """Return the length at the start of a raw Snappy block: seven bits per byte, low bits first."""
+def snappy_length(chunk: bytes) -> int:
+    """Return the length at the start of a raw Snappy block: seven bits per byte, low bits first.
+
+    Raises:
+        IndexError: there is no length.
+    """
     length = 0
     for index, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
         length |= (byte & ~_CONTINUED) << (7 * index)

@@ -1,12 +1,10 @@
 """Encoders that write batches as ORC stripes: the protocol, the Arrow encoder and the sink.
 
-An encoder takes record batches and writes finished stripes to a stream. At the end, the encoder
-writes the tail that describes the stripes. An encoder must not depend on the meaning of columns.
-
-An encoder checks the size of a stripe only at the end of its internal batch. So callers pass pieces
-of exactly that batch size. If the sink receives bytes while a piece is encoded, a stripe has ended
-with the piece's last row. So the writer learns the key of each stripe's last row without reading
-the file again.
+An encoder writes finished stripes to a stream, and at the end the tail that describes them. It must
+not depend on the meaning of columns. It checks the size of a stripe only at the end of its internal
+batch, so callers pass pieces of exactly that batch size. If the sink receives bytes while a piece
+is encoded, a stripe has ended with the piece's last row. So the writer learns the key of each
+stripe's last row without reading the file again.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.tail import parse_tail
+from airflow_hiveacid.storage.stores.open_files import OpenFile
 
 PIECE_ROWS: Final = 4096
 """The number of rows that an encoder takes at once."""
@@ -72,28 +71,28 @@ _MEMORY_BLOCK_BYTES: Final = 64 << 10
 _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
-class StripeSink:
+class StripeSink(OpenFile):
     """The file object that an encoder writes to; it holds one stripe and its tail in memory.
 
     Only the tail shows where the row index of the stripe is, and the bounds in it are not right for
     every reader.
     """
 
-    closed = False
+    READS = False
 
     def __init__(self) -> None:
+        super().__init__()
         self._held: list[bytes] = []
-        self._length = 0
 
     @property
     def has_stripe(self) -> bool:
         """True if a stripe has arrived."""
-        return self._length > len(MAGIC)
+        return self._at > len(MAGIC)
 
     def write(self, data: bytes) -> int:
         """Accept all of `data`; return its length in bytes."""
         self._held.append(bytes(data))
-        self._length += len(data)
+        self._at += len(data)
         return len(data)
 
     def release(self, path: str) -> tuple[pa.NativeFile, OrcTail]:
@@ -102,27 +101,8 @@ class StripeSink:
         self._held.clear()
         return pa.BufferReader(data), parse_tail(path, data, len(data))
 
-    def flush(self) -> None:
-        """Do nothing, because bytes stay in memory."""
-
     def close(self) -> None:
         """Do nothing, because `release` needs the bytes."""
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return False."""
-        return False
-
-    def tell(self) -> int:
-        """Return the number of bytes accepted so far."""
-        return self._length
 
 
 class Encoder(Protocol):
@@ -175,13 +155,10 @@ class ArrowEncoder:
 
 
 def _whole(array: pa.Array) -> pa.Array:
-    """Copy a nested array into buffers that begin at offset 0; return other arrays unchanged.
-
-    Arrow's ORC writer copies the NULLs of a nested column to its children (NormalizeArray). The
-    writer ignores the offset of a sliced column or child, so values would move to different rows. A
-    struct without NULL, such as `row` of ACID files, is written correctly even if its children are
-    sliced.
-    """
+    # Arrow's ORC writer copies the NULLs of a nested column to its children (NormalizeArray). The
+    # writer ignores the offset of a sliced column or child, so values would move to different rows.
+    # A struct without NULL, such as `row` of ACID files, is written correctly even if its children
+    # are sliced.
     is_right = pa.types.is_struct(array.type) and not array.null_count
     if is_right or not pa.types.is_nested(array.type):
         return array

@@ -100,10 +100,7 @@ class ReadAhead:
 
 @dataclass(slots=True)
 class _Window:
-    """A range of bytes that is read from start to end, `step` bytes at a time.
-
-    The object is mutable, because it holds the bytes that were read last.
-    """
+    """A mutable range of bytes that is read from start to end, `step` bytes at a time."""
 
     start: int
     stop: int

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from airflow_hiveacid.storage.orc.compression import Compression, compress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 # The header of a run with a fixed delta: 2 bits kind, 5 bits width (0), 9 bits length - 1.
@@ -34,6 +35,15 @@ class RunLayout:
     compression: Compression
     block_bytes: int
     stride: int
+
+    @classmethod
+    def of(cls, tail: OrcTail) -> Self:
+        """Return the layout of the file with this tail."""
+        return cls(
+            compression=tail.compression,
+            block_bytes=tail.compression_block_bytes,
+            stride=tail.row_index_stride,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

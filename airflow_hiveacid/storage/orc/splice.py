@@ -110,8 +110,6 @@ def _in_memory(source: OpenedFile, pieces: Sequence[Content]) -> OpenedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a file, held in memory."""
-
     offset: int
     content: bytes
 
@@ -129,8 +127,6 @@ def _content(source: OpenedFile, piece: Content) -> bytes:
 
 
 class _SplicedFile(FileReader):
-    """A file that consists of pieces."""
-
     def __init__(
         self, source: OpenedFile, pieces: Sequence[Content], lengths: Sequence[int]
     ) -> None:

@@ -1,8 +1,7 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-The module merges the statistics of several parts into statistics of all rows. If typed statistics
-are incomplete in one part, the result omits these statistics. A reader that finds typed statistics
-without a minimum assumes that the column is all NULL. The reader then skips the rows (ORC's
+If typed statistics are incomplete in one part, the merged statistics omit them. A reader that finds
+typed statistics without a minimum assumes that the column is all NULL, and skips the rows (ORC's
 RecordReaderImpl.evaluatePredicateRange).
 
 Example:
@@ -18,6 +17,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -194,10 +194,8 @@ def length_sum(column: pb.ColumnStatistics) -> int | None:
 
 
 def _plain_prefix(text: bytes) -> str:
-    """Return the longest prefix, up to `LONGEST_BOUND_BYTES`, that sorts alike in both orders.
-
-    It ends before bytes that are not UTF-8, because Java replaces them.
-    """
+    # The longest prefix that sorts alike in both orders. It ends before bytes that are not UTF-8,
+    # because Java replaces them.
     start = text[:LONGEST_BOUND_BYTES].decode(errors="replace")
     return _ORDERED_OTHERWISE.split(start, maxsplit=1)[0]
 
@@ -245,20 +243,18 @@ def _bounds(parts: Sequence[_Typed]) -> dict[str, Any] | None:
     }
 
 
-def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
+def _merge_bounded(kind: type[_Typed], parts: Sequence[_Typed]) -> _Typed | None:
     bounds = _bounds(parts)
-    return None if bounds is None else pb.IntegerStatistics(**bounds, sum=_sum(parts, "sum", _LONG))
+    return None if bounds is None else kind(**bounds, sum=_sum(parts, "sum", _LONG))
 
 
 def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
     # If the sum is NaN, readers ignore the bounds (RecordReaderImpl.evaluatePredicateProto). A
     # missing sum could hide a NaN, so every part must have a sum.
     bounds = _bounds(parts) if _have(parts, "sum") else None
-    return (
-        None
-        if bounds is None
-        else pb.DoubleStatistics(**bounds, sum=_float_sum([part.sum for part in parts]))
-    )
+    if bounds is None:
+        return None
+    return pb.DoubleStatistics(**bounds, sum=_float_sum([part.sum for part in parts]))
 
 
 def _float_sum(values: Sequence[float]) -> float:
@@ -266,11 +262,6 @@ def _float_sum(values: Sequence[float]) -> float:
         return math.fsum(values)
     except (OverflowError, ValueError):  # the sum exceeds the largest double, or is inf - inf
         return math.nan
-
-
-def _merge_strings(parts: Sequence[_Typed]) -> pb.StringStatistics | None:
-    bounds = _bounds(parts)
-    return None if bounds is None else pb.StringStatistics(**bounds, sum=_sum(parts, "sum", _LONG))
 
 
 def _merge_booleans(parts: Sequence[_Typed]) -> pb.BooleanStatistics | None:
@@ -301,10 +292,6 @@ def _merge_dates(parts: Sequence[_Typed]) -> pb.DateStatistics | None:
     return None if bounds is None else pb.DateStatistics(**bounds)
 
 
-def _merge_binaries(parts: Sequence[_Typed]) -> pb.BinaryStatistics:
-    return pb.BinaryStatistics(sum=_sum(parts, "sum", _LONG))
-
-
 def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
     # Before ORC-135, bounds are in the writer's time zone, so they are not comparable.
     if not _have(parts, "minimum_utc", "maximum_utc"):
@@ -330,13 +317,13 @@ def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics:
 
 
 _MERGERS: Final[Mapping[str, Callable[[Sequence[_Typed]], Any]]] = {
-    "integers": _merge_integers,
+    "integers": partial(_merge_bounded, pb.IntegerStatistics),
     "doubles": _merge_doubles,
-    "strings": _merge_strings,
+    "strings": partial(_merge_bounded, pb.StringStatistics),
     "booleans": _merge_booleans,
     "decimals": _merge_decimals,
     "dates": _merge_dates,
-    "binaries": _merge_binaries,
+    "binaries": lambda parts: pb.BinaryStatistics(sum=_sum(parts, "sum", _LONG)),
     "timestamps": _merge_timestamps,
     "collections": _merge_collections,
 }

@@ -1,9 +1,8 @@
 """Parse, check and serialise the tail of an ORC file.
 
-The module takes a file system and a path, or the last bytes of a file, and returns an `OrcTail`.
 Arrow's reader does not validate a tail, and crashes on some invalid tails. So the module refuses
-tails that no writer would write. The module checks lengths against the file, stripes against each
-other, and types against their kinds. This module must not decode rows.
+tails that no writer would write: it checks lengths against the file, stripes against each other,
+and types against their kinds. This module must not decode rows.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -18,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -42,10 +42,97 @@ from airflow_hiveacid.storage.orc.footer import (
     types_of,
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, Shape, count_objects
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.traits import traits_of
+
+# ---- the number of objects in a section ----------------------------------------------------------
+# An empty message takes two bytes in a section and two hundred bytes in memory. A section of empty
+# messages shrinks a thousandfold if it is compressed. Counting creates none of the objects.
+
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_FIXED: Final = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
+_CONTINUED: Final = 0x80
+_LONGEST_VARINT: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The fields of a message that become objects: nested messages, strings and value lists.
+
+    The fields are given by number. Each byte of a field in `values` may become an object.
+    """
+
+    below: Mapping[int, Shape] = field(default_factory=dict)
+    texts: frozenset[int] = frozenset()
+    values: frozenset[int] = frozenset()
+
+
+_LEAF: Final = Shape()
+_STATISTICS: Final = Shape(dict.fromkeys((2, 3, 4, 5, 6, 7, 8, 9, 12), _LEAF))
+# In a type, field 2 contains the children as packed or unpacked numbers. Field 3 contains a name
+# for each child.
+_TYPE: Final = Shape(texts=frozenset({3}), values=frozenset({2}))
+
+FOOTER: Final = Shape({3: _LEAF, 4: _TYPE, 5: _LEAF, 7: _STATISTICS})
+"""The footer: stripes, types, user metadata, statistics of columns."""
+
+METADATA: Final = Shape({1: Shape({1: _STATISTICS})})
+"""The metadata: statistics of the columns of each stripe."""
+
+
+def count_objects(section: bytes, shape: Shape, most: int) -> int:
+    """Return the number of objects that a parser would create; stop counting above `most`.
+
+    Example:
+        >>> two_stripes = pb.Footer(stripes=[pb.Stripe(), pb.Stripe()]).SerializeToString()
+        >>> count_objects(two_stripes, FOOTER, 9)
+        2
+
+    Raises:
+        DecodeError: the bytes are not a protobuf message.
+    """
+    count = 0
+    stack = [(0, len(section), shape)]
+    while stack and count <= most:
+        offset, end, shape = stack.pop()
+        while offset < end and count <= most:
+            key, offset = _varint(section, offset, end)
+            number, kind = key >> 3, key & 7
+            if kind == _VARINT:
+                _, offset = _varint(section, offset, end)
+                count += number in shape.values
+                continue
+            length = _FIXED.get(kind)
+            if kind == _BYTES:
+                length, offset = _varint(section, offset, end)
+            if length is None or offset + length > end:
+                raise DecodeError("a field is cut off")
+            if kind == _BYTES and number in shape.below:
+                count += 1
+                stack.append((offset, offset + length, shape.below[number]))
+            elif number in shape.values:
+                count += length
+            else:
+                count += number in shape.texts
+            offset += length
+    return count
+
+
+def _varint(section: bytes, offset: int, end: int) -> tuple[int, int]:
+    value = 0
+    for number in range(_LONGEST_VARINT):
+        if offset >= end:
+            break
+        byte = section[offset]
+        offset += 1
+        value |= (byte & ~_CONTINUED) << (7 * number)
+        if not byte & _CONTINUED:
+            return value, offset
+    raise DecodeError("a number is cut off")
+
+
+# ---- the tail ------------------------------------------------------------------------------------
 
 _FIRST_READ_BYTES: Final = 64 * 1024
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
@@ -99,11 +186,8 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
 def _last_bytes(
     fs: pa.fs.FileSystem, source: pa.NativeFile, path: str, end: int, count: int
 ) -> bytes:
-    """Return the `count` bytes before `end`, without relying on the reported size of the file.
-
-    While a writer has a file open, HDFS returns the size up to the last closed block. So only a
-    read shows the real end.
-    """
+    # Do not rely on the reported size of the file: while a writer has a file open, HDFS returns the
+    # size up to the last closed block.
     data: bytes = source.read_at(count, end - count) if end > 0 else b""
     if len(data) != count and not traits_of(fs).reads_open_files:
         raise UnsupportedFileError(
@@ -181,11 +265,7 @@ def serialize_tail(tail: OrcTail) -> bytes:
 def _postscript(
     path: str, data: bytes, beginning: Callable[[], bytes] | None
 ) -> tuple[pb.PostScript, int]:
-    """Return the postscript and its start position in `data`.
-
-    Presto and Hive 0.11 wrote magic bytes only at the beginning of the file. Then the magic bytes
-    are added to the returned postscript.
-    """
+    """Return the postscript, with the magic bytes, and its start position in `data`."""
     start = len(data) - 1 - data[-1] if data else -1
     if start < 0:
         raise CorruptFileError(path=path, reason="it is too short for an ORC file")
@@ -224,11 +304,8 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 
 
 def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
-    """Return the maximum number of objects that a parser would create for a section.
-
-    Counting takes a microsecond per object. If an estimate of one object per two bytes is below the
-    limit, nothing is counted.
-    """
+    # Counting takes a microsecond per object. If an estimate of one object per two bytes is below
+    # the limit, nothing is counted.
     count = len(section) // _FEWEST_BYTES_OF_OBJECT
     if count <= most // 2:
         return count
@@ -244,10 +321,7 @@ def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
 
 
 def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_length: int) -> None:
-    """Check that no item occurs more often than is possible in a file of this length.
-
-    Each stripe needs a footer, and each type needs a name or streams.
-    """
+    # Each stripe needs a footer, and each type needs a name or streams.
     if len(footer.types) > _MOST_TYPES:
         raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")
     if len(metadata.stripes) > len(footer.stripes):
@@ -278,10 +352,7 @@ def _check_types(tail: OrcTail) -> None:
 
 @per_layout
 def _fault(layout: bytes) -> str | None:
-    """Return the first inconsistency in the types; None if they are consistent.
-
-    Types are numbered depth first from a struct. So each type has one parent with a lower number.
-    """
+    # Types are numbered depth first from a struct. So each type has one parent with a lower number.
     types = types_of(layout)
     if not types:
         return "its footer names no types"
@@ -317,7 +388,6 @@ def _depth(layout: bytes) -> int:
 
 
 def _contradictions(type_: OrcType) -> Iterator[str]:
-    """Yield the inconsistencies within one type, regardless of other types."""
     if type_.kind not in _OF_ANY_WIDTH and len(type_.children) != _CHILDREN.get(
         type_.kind, len(type_.children)
     ):

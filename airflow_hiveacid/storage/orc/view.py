@@ -1,24 +1,23 @@
 """Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams a file in bounded memory. But the batch reader can skip only whole
-top-level columns, and always reads all stripes that the footer lists. Therefore this module
-replaces the footer. The struct `row` becomes empty and keeps its position. The fields of `row`
-become columns directly after it. So all column IDs and all streams in the file stay the same.
-Columns are called `c<column ID>`, regardless of their names in the table.
+Arrow's batch reader streams a file in bounded memory. But it can skip only whole top-level columns,
+and always reads all stripes that the footer lists. Therefore this module replaces the footer. The
+struct `row` becomes empty and keeps its position, and its fields become columns directly after it.
+So all column IDs and all streams in the file stay the same. Columns are called `c<column ID>`,
+regardless of their names in the table.
 
-Of a timestamp, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
-nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores
-seconds and nanoseconds in separate streams. The stream of seconds is encoded like a long. So the
-type in the footer decides whether Arrow reads this stream as a timestamp or as its seconds. If
-zeros replace the seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both
-parts.
+The view can also show only the whole seconds or only the nanoseconds of timestamps, because Arrow
+counts nanoseconds in 64 bits, from 1677 to 2262, and refuses other timestamps. ORC stores seconds,
+encoded like a long, and nanoseconds in separate streams. So the type in the footer decides whether
+Arrow reads the stream of seconds as a timestamp or as numbers. If zeros replace the seconds, Arrow
+reads only the nanoseconds. The module `timestamps` joins both parts.
 """
 
 from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +36,7 @@ from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import Content, Stretch, in_utc, splice, stripe_footer
+from airflow_hiveacid.storage.orc.statistics import length_sum
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
@@ -154,11 +154,8 @@ def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
 
 
 def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) -> None:
-    """Check that no map has a NULL key, because a NULL key makes Arrow end the process.
-
-    Writers leave out the stream that marks NULLs if a column has none in a stripe. Statistics might
-    be wrong.
-    """
+    # A NULL key makes Arrow end the process. Writers leave out the stream that marks NULLs if a
+    # column has none in a stripe. Statistics might be wrong.
     keys = {
         tail.types[column_id].children[0]
         for column_id in tail.below(c for c in view.columns if c != view.flatten)
@@ -240,3 +237,66 @@ def _pieces(
     # these bytes contain no stripe data.
     gap = bytes(max(0, _TAIL_GUESS_BYTES - len(end_bytes)))
     return [*pieces, gap, end_bytes], shown
+
+
+# ---- the size of batches -------------------------------------------------------------------------
+# Rows differ in size: 16,000 rows can be 100 KB or 10 GB. So the number of rows per batch follows
+# from statistics of text and list lengths.
+
+BATCH_BYTES: Final = 32 * 1024 * 1024
+"""The target limit of a batch's size, as estimated from the statistics."""
+
+_FEWEST_ROWS: Final = 16
+# The size of the largest fixed-length value in Arrow, including its validity bit.
+_VALUE_BYTES: Final = 17
+# If statistics are missing, data is assumed to be this many times larger in memory than in the
+# file.
+_EXPANSION: Final = 8
+_OF_ANY_LENGTH: Final = frozenset(
+    {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
+)
+
+
+def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
+    """Return the number of rows for a batch of about `BATCH_BYTES`, at most `most`.
+
+    A few stripes may contain most of the long values. So the stripe with the most bytes per row is
+    also measured.
+    """
+    columns = list(tail.below(column_ids))
+    heaviest = max(
+        (number for number, stripe in enumerate(tail.stripes) if stripe.rows),
+        key=lambda number: tail.stripes[number].data_length / tail.stripes[number].rows,
+        default=None,
+    )
+    if heaviest is None:
+        return most
+    return min(
+        most,
+        _fitting(tail, columns, None, range(len(tail.stripes))),
+        _fitting(tail, columns, heaviest, [heaviest]),
+    )
+
+
+def _fitting(
+    tail: OrcTail, columns: Sequence[int], stripe: int | None, stripes: Sequence[int]
+) -> int:
+    """Return the number of rows per batch, measured over one stripe or the whole file."""
+    rows = sum(tail.stripes[number].rows for number in stripes)
+    sizes = [_bytes_of(tail, column_id, stripe, rows) for column_id in columns]
+    size = sum(column_bytes for column_bytes in sizes if column_bytes is not None)
+    if None in sizes:
+        size = max(size, _EXPANSION * sum(tail.stripes[number].data_length for number in stripes))
+    return max(_FEWEST_ROWS, BATCH_BYTES * rows // max(size, 1))
+
+
+def _bytes_of(tail: OrcTail, column_id: int, stripe: int | None, count: int) -> int | None:
+    # Ignore statistics with a wrong row count: Hive 3.1's minor compaction writes zeros.
+    rows, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
+    if rows is None or rows.values != count or statistics is None:
+        return None
+    fixed = int(statistics.values) * _VALUE_BYTES
+    if tail.types[column_id].kind not in _OF_ANY_LENGTH:
+        return fixed
+    lengths = length_sum(statistics)
+    return None if lengths is None else lengths + fixed

@@ -7,11 +7,9 @@ same. If a value cannot be stored unchanged, the compaction fails.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
@@ -64,12 +62,7 @@ def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
 
 
 def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
-    """Write the merged file for one attempt of a task.
-
-    Raises:
-        UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
-            unchanged; see `require_compactable`.
-    """
+    """Write the merged file for one attempt of a task, unless a value cannot stay unchanged."""
     for file in work.files:
         require_compactable(file)
     *first_forms, last = _FORMS[work.format]
@@ -103,11 +96,7 @@ def _written(work: PlainCompaction, attempt: str, form: TimestampForm) -> Writte
     with rows_writer(
         work.format, fs, path, work.columns, work.options, timestamps=form, text=text
     ) as writer:
-        for batch in _rows(work, form):
-            writer.write(batch.to_struct_array())
+        for file in work.files:
+            for batch in read_rows(file, work.columns, timestamps=form):
+                writer.write(batch.to_struct_array())
         return writer.close()
-
-
-def _rows(work: PlainCompaction, form: TimestampForm) -> Iterator[pa.RecordBatch]:
-    for file in work.files:
-        yield from read_rows(file, work.columns, timestamps=form)

@@ -1,9 +1,8 @@
 """Find the visible files of an insert-only table, and check that they can be read or written.
 
-The input is the visible directories (`AcidState`). The output is `PlainFile` values: first the
-files of the base, then the files of deltas, each sorted by path. Visibility is decided per
-directory: all rows of a visible file are visible. Rows have no row IDs. Every reader, writer and
-compaction calls the checks, so add those of a new format here. This module must not read rows.
+The files of the base come first, then those of deltas, each sorted by path. All rows of a visible
+file are visible. Rows have no row IDs. Every reader, writer and compaction calls the checks, so add
+those of a new format here. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -12,11 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.table import READS_ORIGINALS, Column, FileFormat
-from airflow_hiveacid.storage.acid.read.acid_file import StoredFile
+from airflow_hiveacid.format.table import (
+    READS_ORIGINALS,
+    Column,
+    FileFormat,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    StoredFile,
+    SyntheticIdentity,
+)
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import locate
 
@@ -38,6 +47,21 @@ class PlainFile(StoredFile):
     def is_in_directory(self) -> bool:
         """Whether the file lies in a base or delta, where only writers of ACID tables write."""
         return parse_directory_name(self.key.partition("/")[0]) is not None
+
+    def as_acid(self, kind: FileKind, synthetic: SyntheticIdentity | None = None) -> AcidFile:
+        """Return the description for the reader of ORC files with or without ACID columns.
+
+        No write ID is too low or too high for the rows.
+        """
+        return AcidFile(
+            store=self.store,
+            path=self.path,
+            key=self.key,
+            length=self.length,
+            kind=kind,
+            bucket_id=BucketId(0),
+            synthetic=synthetic,
+        )
 
     def knows(self, name: str) -> bool:
         """Return whether the file's partition has a column; a missing column is NULL."""

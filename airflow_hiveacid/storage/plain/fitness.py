@@ -13,11 +13,9 @@ from airflow_hiveacid.storage.plain.text_form import check_text_writable
 def check_files_readable(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise an error if the files of a table or partition cannot be read.
+    """Raise UnsupportedTableError if the files of a table or partition cannot be read.
 
-    Raises:
-        UnsupportedTableError: the format of the files is not supported, or their columns are not
-            defined in the metastore.
+    Their format must be supported, and their columns defined in the metastore.
     """
     check_format(table, storage, parameters)
     check_avro(table, storage, parameters, columns)
@@ -26,14 +24,11 @@ def check_files_readable(
 def check_files_writable(
     table: TableInfo, partitions: Sequence[PartitionInfo] = (), *, keeps_text_form: bool = False
 ) -> None:
-    """Raise an error if Hive would not read the same rows that this provider writes.
+    """Raise UnsupportedTableError if Hive would not read the rows that this provider writes.
 
     Full-ACID tables always pass. `partitions` are those to which files may be written. If
-    `keeps_text_form`, the files keep the delimiters of their partition, as compacted files do.
-
-    Raises:
-        UnsupportedTableError: a partition has a different storage format than the table, or the
-            format cannot store a column of the table.
+    `keeps_text_form`, the files keep the delimiters of their partition, as compacted files do. The
+    partitions must have the table's storage format, and it must be able to store all columns.
     """
     check_alike(table, partitions)
     check_avro(table.ref, table.storage, table.parameters, table.columns)

@@ -30,32 +30,13 @@ from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
-from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
+from airflow_hiveacid.storage.plain.parquet import footer
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
-from airflow_hiveacid.storage.plain.parquet.footer import (
-    ParquetCalendar,
-    ParquetFacts,
-    TimestampStorage,
-    methods_in,
-    read_facts,
-)
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
-    file_errors,
-    make_directory,
-    storage_errors,
-)
-from airflow_hiveacid.storage.stores.locations import (
-    HADOOP_SCHEMES,
-    client_of,
-    locate,
-    open_location,
-    scheme_of,
-)
-from airflow_hiveacid.storage.stores.places import identities
+from airflow_hiveacid.storage.stores import filesystem, locations
+from airflow_hiveacid.storage.stores.locations import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.storage.values.column_types import holds
@@ -109,25 +90,21 @@ def loadable_files(
 
 
 def _is_within(location: str, home: str) -> bool:
-    """Return whether a location is a directory or lies in it, whatever the spelling.
-
-    Names of HDFS clusters are not compared, because one cluster may have several names.
-    """
-    if HADOOP_SCHEMES.isdisjoint((scheme_of(location), scheme_of(home))):
+    # Names of HDFS clusters are not compared, because one cluster may have several names.
+    if locations.HADOOP_SCHEMES.isdisjoint(
+        (locations.scheme_of(location), locations.scheme_of(home))
+    ):
         return identities(home)[0] in identities(location)
-    if scheme_of(location) != scheme_of(home):
+    if locations.scheme_of(location) != locations.scheme_of(home):
         return False
-    path, root = (posixpath.normpath(locate(uri)[1]) for uri in (location, home))
+    path, root = (posixpath.normpath(locations.locate(uri)[1]) for uri in (location, home))
     return path == root or path.startswith(f"{root}/")
 
 
 def _source_files(location: str) -> list[tuple[str, int]]:
-    """Return the URI and length of each file, sorted by name.
-
-    The rules are the same as in Hive's LoadSemanticAnalyzer.matchFilesOrDir.
-    """
-    fs, path = open_location(location)
-    with storage_errors("read", location):
+    # The rules are the same as in Hive's LoadSemanticAnalyzer.matchFilesOrDir.
+    fs, path = locations.open_location(location)
+    with filesystem.storage_errors("read", location):
         info = fs.get_file_info(path)
         if info.type == pafs.FileType.NotFound:
             raise SourceNotFoundError(
@@ -167,22 +144,20 @@ def _looked_at(
     table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
 ) -> tuple[str | None, int]:
     """Return why a file cannot be loaded (None if it can be loaded), and its number of rows."""
-    store, path = locate(uri)
+    store, path = locations.locate(uri)
     if not length:
         return "it is empty", 0
-    match table.storage.format:
+    file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
+    match file.format:
         case FileFormat.ORC:
-            tail = read_tail(client_of(store), path, length)
+            tail = file.tail()
             why = _why_not_orc(tail, table.columns, generation)
-            return why or _why_unread(table, uri, length), tail.rows
+            return why or _why_unread(file, table.columns), tail.rows
         case FileFormat.PARQUET:
-            file = PlainFile(
-                store=store, path=path, key=path, length=length, format=FileFormat.PARQUET
-            )
-            facts = read_facts(file)
-            why = _why_not_methods(methods_in(file), generation)
+            facts = footer.read_facts(file)
+            why = _why_not_methods(footer.methods_in(file), generation)
             why = why or _why_not_parquet(facts, table.columns, path)
-            return why or _why_unread(table, uri, length), facts.rows
+            return why or _why_unread(file, table.columns), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
                 path=path,
@@ -193,17 +168,12 @@ def _looked_at(
             assert_never(other)
 
 
-def _why_unread(table: TableInfo, uri: str, length: int) -> str | None:
-    """Return why our reader refuses a file; None if it reads the file.
-
-    After the load, each read and compaction of the table depends on this reader. The footers prove
-    all that it needs, except for the values of timestamps. So all timestamps are read.
-    """
-    store, path = locate(uri)
-    file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
-    timed = [c.name for c in table.columns if holds(parse_type(c.type), _TIMESTAMP)]
+def _why_unread(file: PlainFile, columns: Sequence[Column]) -> str | None:
+    # After the load, each read and compaction of the table depends on our reader. The footers prove
+    # all that it needs, except for the values of timestamps. So all timestamps are read.
+    timed = [c.name for c in columns if holds(parse_type(c.type), _TIMESTAMP)]
     try:
-        read = partial(read_rows, file, table.columns, timestamps=TimestampForm.PAIR)
+        read = partial(read_rows, file, columns, timestamps=TimestampForm.PAIR)
         next(read(), None)
         for _ in read(data_columns=timed) if timed else ():
             pass
@@ -247,7 +217,9 @@ def _why_not_methods(methods: frozenset[str], generation: MetastoreGeneration) -
     return None
 
 
-def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) -> str | None:
+def _why_not_parquet(
+    facts: footer.ParquetFacts, columns: Sequence[Column], path: str
+) -> str | None:
     table_columns = {column.name for column in columns}
     for name in facts.schema.names:
         if name.lower() not in table_columns:
@@ -266,16 +238,16 @@ def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) 
     return None
 
 
-def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str | None:
+def _why_not_field(facts: footer.ParquetFacts, field: pa.Field, column: Column) -> str | None:
     hive_type = parse_type(column.type)
     if (why := why_not(facts, field.type, hive_type)) is not None:
         return why
     if field.name.partition(".")[0] in facts.without_nan:
         return "has minimum and maximum values that leave NaN out, so Hive would lose rows with NaN"
-    if holds(hive_type, _TIMESTAMP) and facts.clock is not TimestampStorage.INSTANT:
+    if holds(hive_type, _TIMESTAMP) and facts.clock is not footer.TimestampStorage.INSTANT:
         return "has times in 64 bits, which Hive 3.1 does not read"
     is_dated = holds(hive_type, _TIMESTAMP) or holds(hive_type, _DATE)
-    if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
+    if is_dated and facts.has_old_days and facts.calendar is footer.ParquetCalendar.UNKNOWN:
         return "may have dates before 1582-10-15, and its file does not state their calendar"
     return None
 
@@ -284,12 +256,8 @@ _BLOCK_BYTES: Final = 8 << 20
 
 
 def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
-    """Copy a file to a path that does not exist yet; create its directory.
-
-    Raises:
-        SourceUnreadableError: the file has changed since the check.
-    """
-    fs, target = open_location(uri)
+    """Copy a file, unless it has changed, to a new path; create its directory."""
+    fs, target = locations.open_location(uri)
     if not traits_of(fs).renames:
         # On a store without renames, a staged file cannot be read. So check a local copy before the
         # upload.
@@ -299,22 +267,22 @@ def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
             try:
                 _copy(copy, fs, target)
             except BaseException:
-                delete_file(fs, target)
+                filesystem.delete_file(fs, target)
                 raise
         return
-    make_directory(fs, posixpath.dirname(target))
+    filesystem.make_directory(fs, posixpath.dirname(target))
     try:
         _copy(source, fs, target)
         _require_same(source, fs, target, format_)
     except BaseException:
-        delete_file(fs, target)
+        filesystem.delete_file(fs, target)
         raise
 
 
 def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
-    from_fs, path = open_location(source.uri)
+    from_fs, path = locations.open_location(source.uri)
     with (
-        file_errors("read", path),
+        filesystem.file_errors("read", path),
         from_fs.open_input_stream(path, compression=None) as stream,
         fs.open_output_stream(target, compression=None) as copy,
     ):
@@ -325,7 +293,7 @@ def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
 def _require_same(
     source: LoadableFile, fs: pafs.FileSystem, target: str, format_: FileFormat
 ) -> None:
-    with file_errors("read", target):
+    with filesystem.file_errors("read", target):
         length = fs.get_file_info(target).size
     # Text files do not store the number of rows.
     counts = format_ is not FileFormat.TEXT

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-)
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.storage.orc.footer import (
     PRIMITIVE_KINDS,
     OrcCalendar,
@@ -26,29 +17,29 @@ from airflow_hiveacid.storage.orc.footer import (
     TypeKind,
     Writer,
 )
-from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.calendars import may_have_old_days
+from airflow_hiveacid.storage.values.converters import DATED_KINDS
 
 
-def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
+def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: hive.HiveType) -> bool:  # noqa: PLR0911
     """Return whether a column is stored exactly as a Hive type, including all field names."""
     orc_type = types[column_id]
     facts = (orc_type.kind, orc_type.precision, orc_type.scale, orc_type.maximum_length)
     match wanted:
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name):
             return orc_type.kind == PRIMITIVE_KINDS.get(name)
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             is_alike = facts == (TypeKind.DECIMAL, precision, scale, 0)
             return is_alike and not orc_type.lacks_precision
-        case CharType(length=length):
+        case hive.CharType(length=length):
             return facts == (TypeKind.CHAR, 0, 0, length)
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             return facts == (TypeKind.VARCHAR, 0, 0, length)
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return _are_stored_as(types, orc_type, TypeKind.LIST, (element,))
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return _are_stored_as(types, orc_type, TypeKind.MAP, (key, value))
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             has_names = orc_type.field_names == tuple(name for name, _ in fields)
             return has_names and _are_stored_as(
                 types, orc_type, TypeKind.STRUCT, [field for _, field in fields]
@@ -58,7 +49,7 @@ def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> 
 
 
 def _are_stored_as(
-    types: Sequence[OrcType], found: OrcType, kind: TypeKind, below: Sequence[HiveType]
+    types: Sequence[OrcType], found: OrcType, kind: TypeKind, below: Sequence[hive.HiveType]
 ) -> bool:
     if found.kind != kind or len(found.children) != len(below):
         return False
@@ -76,21 +67,5 @@ def are_old_values_known(tail: OrcTail) -> bool:
     """
     if tail.footer.writer == Writer.JAVA and tail.calendar is not OrcCalendar.UNKNOWN:
         return True
-    return all(_is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types))
-
-
-def _is_young(tail: OrcTail, column_id: int, kind: int) -> bool:
-    if kind not in (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
-        return True
-    statistics = tail.statistics(column_id) if tail.row_index_stride else None
-    if statistics is None or not statistics.HasField("values"):
-        return not tail.rows
-    return not statistics.values or _is_least_young(statistics, kind)
-
-
-def _is_least_young(statistics: pb.ColumnStatistics, kind: int) -> bool:
-    if kind == TypeKind.DATE:
-        dates = statistics.dates
-        return dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY
-    times = statistics.timestamps
-    return times.HasField("minimum_utc") and times.minimum_utc >= 0
+    dated = (i for i, type_ in enumerate(tail.types) if type_.kind in DATED_KINDS)
+    return not (tail.rows and any(may_have_old_days(tail, i, first_s=0) for i in dated))

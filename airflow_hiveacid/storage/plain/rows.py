@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.ids import BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW
@@ -53,7 +53,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
     match file.format:
         case FileFormat.ORC:
             events = read_events(
-                _as_original(file),
+                file.as_acid(FileKind.ORIGINAL, _NOBODYS),
                 columns,
                 data_columns=[c.name for c in selection],
                 batch_rows=batch_rows,
@@ -92,18 +92,6 @@ def rows_of(format_: FileFormat) -> Callable[[pafs.FileSystem, str, int], int]:
 def _unknown(format_: FileFormat, _fs: pafs.FileSystem, path: str, _length: int) -> int:
     raise UnsupportedFileError(
         path=path, reason=f"a {format_.value} file does not state its number of rows"
-    )
-
-
-def _as_original(file: PlainFile) -> AcidFile:
-    return AcidFile(
-        store=file.store,
-        path=file.path,
-        key=file.key,
-        length=file.length,
-        kind=FileKind.ORIGINAL,
-        bucket_id=BucketId(0),
-        synthetic=_NOBODYS,
     )
 
 

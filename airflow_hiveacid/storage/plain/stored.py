@@ -14,21 +14,10 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
@@ -55,8 +44,8 @@ _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _OTHER_COLUMNS: Final = (
     "its columns are not those of the table, so a column was dropped, renamed or moved"
 )
-_TIMESTAMP: Final = PrimitiveType("timestamp")
-_OPAQUE: Final = frozenset({StructType, CharType, VarcharType})
+_TIMESTAMP: Final = hive.PrimitiveType("timestamp")
+_OPAQUE: Final = frozenset({hive.StructType, hive.CharType, hive.VarcharType})
 # Reading with this type cuts no text that a column of char or varchar may have.
 _LONG: Final = "varchar(65535)"
 
@@ -103,15 +92,7 @@ def stored_rows(
             if not _has_rows(file.fs, tail):
                 return
             for events in read_events(
-                # No write ID is too low or too high for a file of any directory.
-                AcidFile(
-                    store=file.store,
-                    path=file.path,
-                    key=file.key,
-                    length=file.length,
-                    kind=FileKind.DATA,
-                    bucket_id=BucketId(0),
-                ),
+                file.as_acid(FileKind.DATA),
                 columns,
                 data_columns=data_columns,
                 batch_rows=batch_rows,
@@ -126,7 +107,7 @@ def stored_rows(
         column.name: type_
         for column in columns
         if file.format is not FileFormat.ORC
-        and isinstance(type_ := parse_type(column.type), CharType | VarcharType)
+        and isinstance(type_ := hive.parse_type(column.type), hive.CharType | hive.VarcharType)
     }
     if file.format is FileFormat.TEXT:
         check_lines(file, file.text, len(columns))
@@ -157,7 +138,7 @@ def why_not_as_defined(
     `columns` are those that the file may have, in the table's order; `used` are those to compare.
     `is_outside`: the file is outside the table, so that it may have other columns, too.
     """
-    types = {column.name: parse_type(column.type) for column in used}
+    types = {column.name: hive.parse_type(column.type) for column in used}
     names = [column.name for column in columns]
     file_columns = [name.lower() for name in columns_in(file, tail) or ()]
     if tail is not None:
@@ -173,7 +154,9 @@ def why_not_as_defined(
     if not is_outside and file_columns != names[: len(file_columns)]:
         return _OTHER_COLUMNS
     nested = {
-        name: t for name, t in types.items() if isinstance(t, ArrayType | MapType | StructType)
+        name: t
+        for name, t in types.items()
+        if isinstance(t, hive.ArrayType | hive.MapType | hive.StructType)
     }
     if file.format is FileFormat.AVRO:
         return _first_other(
@@ -199,19 +182,18 @@ def _first_other(names: Iterable[str]) -> str | None:
     return name and f"column {name} is not stored with the type that it has in the table"
 
 
-def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:
-    """Return whether the type keeps all values of an ORC column unchanged."""
+def _is_kept(types: Sequence[OrcType], column_id: int, wanted: hive.HiveType) -> bool:
     orc_type = types[column_id]
     match wanted:
-        case PrimitiveType(name=name) if name in _INTEGERS:
+        case hive.PrimitiveType(name=name) if name in _INTEGERS:
             return orc_type.kind in [
                 PRIMITIVE_KINDS[n] for n in _INTEGERS[: _INTEGERS.index(name) + 1]
             ]
-        case PrimitiveType(name="string"):
+        case hive.PrimitiveType(name="string"):
             return orc_type.kind in (TypeKind.STRING, TypeKind.VARCHAR)
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             return orc_type.kind == TypeKind.VARCHAR and orc_type.maximum_length <= length
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             whole = orc_type.precision - orc_type.scale
             return (
                 orc_type.kind == TypeKind.DECIMAL
@@ -224,14 +206,14 @@ def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool
 
 
 def _uncut(
-    file: PlainFile, batch: pa.RecordBatch, types: Mapping[str, CharType | VarcharType]
+    file: PlainFile, batch: pa.RecordBatch, types: Mapping[str, hive.CharType | hive.VarcharType]
 ) -> pa.RecordBatch:
     """Check that no text is longer than its column's type; remove the padding of char."""
     for index, name in enumerate(batch.schema.names):
         if name not in types:
             continue
         texts = batch.column(index)
-        if isinstance(types[name], CharType):
+        if isinstance(types[name], hive.CharType):
             texts = unpadded(texts)
             batch = batch.set_column(index, name, texts)
         if longest(texts) > types[name].length:

@@ -10,16 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import FileFormat, PartitionInfo, Storage, TableInfo
-from airflow_hiveacid.format.types import (
-    CharType,
-    DecimalType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
 
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
@@ -53,18 +46,20 @@ _SPELT: Final[Mapping[str, str]] = {
 }
 
 
-def is_in_text(hive_type: HiveType) -> bool:
+def is_in_text(hive_type: hive.HiveType) -> bool:
     """Return whether columns of this type can be read from text files and written to them."""
-    is_text = isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")
+    is_text = isinstance(
+        hive_type, hive.CharType | hive.VarcharType
+    ) or hive_type == hive.PrimitiveType("string")
     return is_text or spelling(hive_type) is not None
 
 
-def spelling(hive_type: HiveType) -> str | None:
+def spelling(hive_type: hive.HiveType) -> str | None:
     """Return the regular expression that matches Hive's text for values of a type, or None."""
     match hive_type:
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name):
             return _SPELT.get(name)
-        case DecimalType():
+        case hive.DecimalType():
             return _DECIMAL
         case _:
             return None
@@ -131,7 +126,7 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
         return
     form = text_form(table.ref, table.storage, table.parameters)
     for column in table.columns:
-        if not is_in_text(parse_type(column.type)):
+        if not is_in_text(hive.parse_type(column.type)):
             raise UnsupportedTableError(
                 table=table.ref,
                 detail=f"is text, and its column {column.name} is of type {column.type}, which"
@@ -154,10 +149,7 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
 
 
 def _byte(text: str) -> str | None:
-    """Parse a delimiter: a character, or the code of a character (LazyUtils.getByte).
-
-    The result is None if the delimiter is not ASCII.
-    """
+    """Parse a delimiter or its code (LazyUtils.getByte); return None if it is not ASCII."""
     if not text:
         return _DEFAULT_DELIMITER
     code = int(text) if _NUMBER.fullmatch(text) else ord(text[0])

@@ -125,10 +125,7 @@ def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
 
 
 def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
-    """Return the partition's types of integer columns that have wider types in the table.
-
-    Hive reads a value with the partition's type and then converts it to the table's type.
-    """
+    # Hive reads a value with the partition's type and then converts it to the table's type.
     own = {column.name: parse_type(column.type) for column in file.columns or ()}
     partition_types = {
         name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_
@@ -219,7 +216,7 @@ def _parsed(
             ignore_empty_lines=False,
         ),
         convert_options=csv.ConvertOptions(
-            column_types=_all_texts(form),
+            column_types={f"f{index}": pa.string() for index in range(form.most_fields)},
             null_values=[form.null_text],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
@@ -237,10 +234,6 @@ def _parsed(
                     raise UnsupportedFileError(path=file.path, reason="it has empty lines")
             is_looked_through = True
         yield batch
-
-
-def _all_texts(form: TextForm) -> dict[str, pa.DataType]:
-    return {f"f{index}": pa.string() for index in range(form.most_fields)}
 
 
 def _may_have_empty_line(batch: pa.RecordBatch) -> bool:

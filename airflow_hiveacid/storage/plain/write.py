@@ -33,7 +33,7 @@ from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
-from airflow_hiveacid.storage.acid.write.python_values import undecodable
+from airflow_hiveacid.storage.acid.write.row_encoder import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
@@ -248,12 +248,9 @@ def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
-    """Yield the Parquet names of the columns that get statistics and dictionaries.
-
-    Floating-point columns get none, because readers skip rows by them. Arrow's statistics ignore
-    NaN, but some readers sort NaN as the greatest number. In a dictionary, readers that look for
-    0.0 do not find -0.0.
-    """
+    # Floating-point columns get no statistics and dictionaries, because readers skip rows by them.
+    # Arrow's statistics ignore NaN, but some readers sort NaN as the greatest number. In a
+    # dictionary, readers that look for 0.0 do not find -0.0.
     type_, name = field.type, f"{below}{field.name}"
     if pa.types.is_struct(type_):
         for child in type_:

@@ -1,18 +1,15 @@
 """A change feed: for each range of versions, a directory with Parquet files and a note.
 
 The notes record which versions the feed covers, because a range without rows has no files. A range
-exists once its note exists. The name of a range's directory contains the version at which the range
-begins. So only one of two writers can continue from the same version.
+exists once its note exists. The name of its directory contains the version at which it begins, so
+only one of two writers can continue from the same version. A consumer may remove ranges that it has
+read, except the last one: the feed continues from it.
 
-On a store that renames directories, files and note appear in one step. Tasks write to a staging
-directory. This directory is never published. The driver moves the accepted files to a second
-directory, and then renames the second directory. On other stores, tasks upload files to the
-attempt's directory inside the range's directory. The tasks leave the uploads open. The driver
-completes the uploads that tasks reported to it, and writes the note last. Files without a note are
-not part of the feed.
-
-A consumer may remove ranges that it has read. But the consumer must keep the last range, because
-the feed continues from it.
+On a store that renames directories, tasks write to a staging directory that is never published. The
+driver moves the accepted files to a second directory, and renames it: files and note appear in one
+step. On other stores, tasks upload files to the attempt's directory inside the range's directory,
+and leave the uploads open. The driver completes those that tasks reported, and writes the note
+last. Files without a note are not part of the feed.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")
@@ -29,21 +26,13 @@ import logging
 import posixpath
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    DirectoryExistsError,
-    FeedError,
-    FeedOvertakenError,
-    HiveAcidError,
-    MetastoreError,
-    TransactionError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
     attempt_path,
@@ -59,7 +48,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_new,
 )
-from airflow_hiveacid.storage.stores.listing import give_up_all
+from airflow_hiveacid.storage.stores.listing import children, give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -124,16 +113,13 @@ class ChangeFeed:
 
     def last(self) -> FeedNote | None:
         """Return the last range; None if the feed has not begun."""
-        return next(self._notes(), None)
+        notes = (self._note(since) for since in sorted(self._begun(), reverse=True))
+        return next((note for note in notes if note is not None), None)
 
     def written_by(self, job_key: str) -> FeedNote | None:
         """Return the range that a job wrote; None if there is none, or it was removed."""
         notes = each_in_threads(self._note, sorted(self._begun(), reverse=True))
         return next((n for n in notes if n is not None and n.job_key == job_key), None)
-
-    def _notes(self) -> Iterator[FeedNote]:
-        notes = (self._note(since) for since in sorted(self._begun(), reverse=True))
-        return (note for note in notes if note is not None)
 
     def _note(self, since: int) -> FeedNote | None:
         fs, path = open_location(f"{self.uri_of(since)}/{_NOTE}")
@@ -187,9 +173,9 @@ class ChangeFeed:
             guard()
             try:
                 rename_directory(fs, chosen, open_location(target)[1])
-            except DirectoryExistsError as error:
-                raise FeedOvertakenError(location=target) from error
-        except (FeedOvertakenError, MetastoreError, TransactionError):
+            except errors.DirectoryExistsError as error:
+                raise errors.FeedOvertakenError(location=target) from error
+        except (errors.FeedOvertakenError, errors.MetastoreError, errors.TransactionError):
             self.discard(directory + _CHOSEN)
             self.discard(directory)
             raise
@@ -213,8 +199,8 @@ class ChangeFeed:
                 try:
                     fs.handler.put_once(noted, _text_of(final_note), note.attempt)
                 except FileExistsError as error:
-                    raise FeedOvertakenError(location=self.uri_of(note.since)) from error
-        except (FeedOvertakenError, MetastoreError, TransactionError):
+                    raise errors.FeedOvertakenError(location=self.uri_of(note.since)) from error
+        except (errors.FeedOvertakenError, errors.MetastoreError, errors.TransactionError):
             self.discard(directory)
             delete_directory(fs, posixpath.join(root, final_note.directory))
             raise
@@ -225,10 +211,10 @@ class ChangeFeed:
     def _sweep(self, fs: pafs.FileSystem, root: str, directory: str) -> None:
         """Remove the directories of killed or overtaken writers from this range."""
         try:
-            for info in _inside(fs, root):
+            for info in children(fs, root):
                 if info.type == pafs.FileType.Directory and info.base_name != directory:
                     delete_directory(fs, info.path)
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             _log.warning("cannot remove other writers' files below %s: %s", root, error)
 
     def discard(self, directory: str) -> None:
@@ -239,28 +225,20 @@ class ChangeFeed:
         try:
             delete_directory(*open_location(directory))
             give_up_all(posixpath.join(posixpath.dirname(directory), _own_directory(directory)))
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             _log.warning("cannot remove %s: %s", directory, error)
 
     def _begun(self) -> list[int]:
         fs, root = open_location(self.location)
-        names = [info.base_name for info in _inside(fs, root)]
+        names = [info.base_name for info in children(fs, root)]
         return [int(match[1]) for name in names if (match := _RANGE.match(name)) is not None]
 
     def _remove_orphans(self, fs: pafs.FileSystem, root: str) -> None:
-        for info in _inside(fs, root):
+        for info in children(fs, root):
             is_ours = info.base_name.startswith(_STAGED)
             age_s = time.time() - info.mtime.timestamp() if info.mtime else 0.0
             if is_ours and age_s > _ORPHAN_AGE_S:
                 delete_directory(fs, info.path)
-
-
-def _inside(fs: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
-    with storage_errors("list", root):
-        infos: list[pafs.FileInfo] = fs.get_file_info(
-            pafs.FileSelector(root, recursive=False, allow_not_found=True)
-        )
-    return infos
 
 
 def task_file(directory: str, name: str) -> str:
@@ -288,10 +266,12 @@ def feed_note(location: str, content: bytes) -> FeedNote:
     """
     try:
         note = read_note(FeedNote, content, location, version=_NOTE_VERSION)
-    except CorruptFileError as error:
-        raise FeedError(location=location, reason=f"its last note is {error.reason}") from error
+    except errors.CorruptFileError as error:
+        raise errors.FeedError(
+            location=location, reason=f"its last note is {error.reason}"
+        ) from error
     # The feed's readers get these paths. A note may not lead them to another directory.
     paths = [*note.files, *([note.directory] if note.directory else [])]
     if not all(stays_below(path) and "/" not in path for path in paths):
-        raise FeedError(location=location, reason="its last note names a path elsewhere")
+        raise errors.FeedError(location=location, reason="its last note names a path elsewhere")
     return note

@@ -15,16 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    DirectoryExistsError,
-    HiveAcidError,
-    LocationNotFoundError,
-    LocationPermissionError,
-    StorageError,
-    StoreFullError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -75,18 +66,20 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
         raise
     except OSError as error:
         if isinstance(error, PermissionError) or error.errno in _DENIED:
-            raise LocationPermissionError(
+            raise errors.LocationPermissionError(
                 location=path, action=action, reason=str(error)
             ) from error
         if error.errno == NO_KEY:
-            raise ConfigurationError(f"cannot {action} {path}: {error}") from error
+            raise errors.ConfigurationError(f"cannot {action} {path}: {error}") from error
         if error.errno in _FULL:
-            raise StoreFullError(location=path, action=action, reason=str(error)) from error
+            raise errors.StoreFullError(location=path, action=action, reason=str(error)) from error
         if error.errno in _PASSING:
-            raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
-        raise StorageError(f"cannot {action} {path}: {error}") from error
+            raise errors.StoreUnavailableError(
+                location=path, action=action, reason=str(error)
+            ) from error
+        raise errors.StorageError(f"cannot {action} {path}: {error}") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:  # UnicodeDecodeError: a file name
-        raise StorageError(f"cannot {action} {path}: {error}") from error
+        raise errors.StorageError(f"cannot {action} {path}: {error}") from error
 
 
 @contextmanager
@@ -96,7 +89,7 @@ def file_errors(action: str, path: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            raise StorageError(
+            raise errors.StorageError(
                 f"cannot {action} {path}: it does not exist; a cleaning may have removed it"
             ) from error
 
@@ -112,17 +105,13 @@ def require_directory(fs: pafs.FileSystem, root: str, location: str) -> None:
     """
     kind = fs.get_file_info(root).type
     if kind == pafs.FileType.NotFound and traits_of(fs).keeps_directories:
-        raise LocationNotFoundError(location=location)
+        raise errors.LocationNotFoundError(location=location)
     if kind == pafs.FileType.File:
-        raise ConfigurationError(f"location {location} is a file, not a directory")
+        raise errors.ConfigurationError(f"location {location} is a file, not a directory")
 
 
 def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
-    """Return the content of a small file.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-    """
+    """Return the content of a small file; raise FileNotFoundError if it does not exist."""
     with storage_errors("read", path), fs.open_input_stream(path, compression=None) as stream:
         content: bytes = stream.read()
         return content
@@ -172,7 +161,7 @@ def new_file(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
         with storage_errors("write", path), out:
             yield out
     except BaseException:
-        with suppress(HiveAcidError):
+        with suppress(errors.HiveAcidError):
             delete_file(fs, path)
         raise
 
@@ -200,9 +189,6 @@ def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     group, and an access control list or the setting fs.permissions.umask-mode decides.
 
     `like` is the path of the table's directory. A right that `path` already has, stays.
-
-    Raises:
-        OSError: the rights cannot be changed.
     """
     if fs.type_name != _LOCAL_TYPE:
         return
@@ -253,18 +239,18 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
         DirectoryExistsError: the target exists; source and target were not changed.
     """
     if exists(fs, target):
-        raise DirectoryExistsError(path=target)
+        raise errors.DirectoryExistsError(path=target)
     with file_errors("rename", source):
         try:
             fs.move(source, target)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise DirectoryExistsError(path=target) from error
+                raise errors.DirectoryExistsError(path=target) from error
             raise
         nested = posixpath.join(target, posixpath.basename(source))
         if not traits_of(fs).refuses_taken_names and exists(fs, nested):
             fs.move(nested, source)
-            raise DirectoryExistsError(path=target)
+            raise errors.DirectoryExistsError(path=target)
 
 
 def delete_directory(fs: pafs.FileSystem, path: str) -> None:

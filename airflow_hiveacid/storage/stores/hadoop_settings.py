@@ -1,14 +1,24 @@
-"""Hadoop's client settings, and the umask; hdfs-native does not apply the umask itself.
+"""Hadoop's client settings, the umask, and the settings that Python workers get from Spark.
 
-The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses.
+The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses;
+hdfs-native does not apply the umask itself. The driver reads store settings once from its Hadoop
+configuration (`spark.engine.store_settings`), and Python workers from an environment variable. Only
+settings with the names below are passed. None of them is secret. They take precedence over the
+files.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"
     '027'
+    >>> own = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "x", "fs.s3a.access.key": "y"}
+    >>> travelling(own)
+    {'fs.s3a.endpoint': 'http://s3', 'hiveacid.s3.keys.in.jvm': 'true'}
+    >>> bytes_of({"dfs.blocksize": "64m"}, "dfs.blocksize")
+    67108864
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -82,3 +92,108 @@ def umask_of(settings: Mapping[str, str]) -> int:
             for shift in _SHIFTS[user_class]:
                 permissions |= rights << shift
     return _ALL & ~permissions
+
+
+VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
+"""The environment variable with the settings for Python workers, as JSON."""
+
+JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
+"""The setting that tells Python workers that Spark has S3 keys; the keys are not passed."""
+
+UNTESTED_STORES: Final = "hiveacid.untested.stores"
+"""The setting with the schemes of untested stores, separated by commas. Tables on these stores may
+be changed. By default, the setting is empty."""
+
+_OURS: Final = r"hiveacid\.untested\.stores"
+_OF_S3: Final = (
+    r"fs\.s3a\.(bucket\..+\.)?"
+    r"(endpoint|endpoint\.region|path\.style\.access|connection\.ssl\.enabled)"
+)
+_OF_HDFS: Final = (
+    r"fs\.(defaultFS|permissions\.umask-mode|viewfs\.mounttable\..+)"
+    r"|dfs\.(nameservices|replication|blocksize|ha\.namenodes\..+|namenode\.rpc-address\..+)"
+    r"|dfs\.client\.(failover\..+|use\.datanode\.hostname|socket-timeout)"
+    r"|dfs\.client\.block\.write\.replace-datanode-on-failure\..+"
+    r"|dfs\.data\.transfer\.protection|ipc\.client\.rpc-timeout\.ms"
+    r"|hadoop\.security\.(authentication|key\.provider\.path|token\.service\.use_ip)"
+)
+_KEYS: Final = r"fs\.s3a\.(bucket\..+\.)?(access|secret)\.key"
+_TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS}|{_OURS})\Z")
+_KEY: Final = re.compile(rf"{_KEYS}\Z")
+JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
+"""The settings to look up in the JVM: settings for the workers, and S3 keys, which stay in the
+JVM."""
+
+_PROVIDER: Final = "dfs.client.failover.proxy.provider."
+_OF_OBSERVERS: Final = "ObserverRead"
+_OF_THE_ACTIVE: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+
+_NUMBER: Final = re.compile(r"[0-9]+\Z")
+_SIZE: Final = re.compile(r"([0-9]+)([kmgtpe]?)b?\Z")
+_POWERS: Final[Mapping[str, int]] = {
+    letter: 10 * power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))
+}
+
+
+def travelling(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the Hadoop settings to pass to Python workers, sorted by name, without secrets."""
+    worker_settings = {name: settings[name] for name in sorted(settings) if _TRAVELS.match(name)}
+    if any(_KEY.match(name) for name in settings):
+        worker_settings[JVM_KEYS] = "true"
+    return worker_settings
+
+
+def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return this process's settings; settings from the driver override settings in files.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or the environment variable is not JSON.
+    """
+    text = environment.get(VARIABLE, "{}")
+    try:
+        overrides = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{VARIABLE} is not JSON: {error}") from error
+    return travelling(read_settings(environment)) | {str(k): str(v) for k, v in overrides.items()}
+
+
+def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the schemes in the setting `UNTESTED_STORES`, in lower case."""
+    schemes = settings.get(UNTESTED_STORES, "").split(",")
+    return frozenset(name.strip().lower() for name in schemes) - {""}
+
+
+def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings that make HDFS clients avoid observers; empty if none are configured.
+
+    An observer lags behind the active name node. An observer guarantees only that each client sees
+    its own changes (HDFS-12943). So a listing from an observer may lack files that another process
+    has published and committed. A reader would then miss the rows in these files. Compaction and
+    cleaning would remove these rows permanently.
+    """
+    return {
+        name: _OF_THE_ACTIVE
+        for name, value in settings.items()
+        if name.startswith(_PROVIDER) and _OF_OBSERVERS in value
+    }
+
+
+def number_of(settings: Mapping[str, str], name: str) -> int | None:
+    """Return a setting's value as an integer; None if it is not set."""
+    text = settings.get(name)
+    if text is None:
+        return None
+    if _NUMBER.match(text) is None:
+        raise ConfigurationError(f"Hadoop's setting {name} is {text!r}; write a whole number")
+    return int(text)
+
+
+def bytes_of(settings: Mapping[str, str], name: str) -> int | None:
+    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set."""
+    text = settings.get(name)
+    if text is None:
+        return None
+    match = _SIZE.match(text.lower())
+    if match is None:
+        raise ConfigurationError(f"Hadoop's setting {name} is {text!r}; write a size such as 128m")
+    return int(match[1]) << _POWERS[match[2]]

@@ -1,8 +1,7 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
-The module takes a location, or a directory in a file system. The module returns the files with
-sizes and times, and the content of compactors' marker files. It also lists and aborts incomplete
-uploads, which occupy space, although no file listing shows them.
+The result has sizes and times of files, and the content of compactors' marker files. The module
+also lists and aborts incomplete uploads, which occupy space, although no file listing shows them.
 
 Example:
     >>> metadata_text("compacted")
@@ -142,10 +141,7 @@ def _children(
     """Return the children of each directory; list many directories in parallel."""
 
     def look(directory: str) -> list[pafs.FileInfo]:
-        infos: list[pafs.FileInfo] = fs.get_file_info(
-            pafs.FileSelector(posixpath.join(root, directory))
-        )
-        return infos
+        return list(fs.get_file_info(pafs.FileSelector(posixpath.join(root, directory))))
 
     if len(directories) <= _FEW:
         return map(look, directories)
@@ -182,19 +178,9 @@ def metadata_text(data_format: str) -> bytes:
 
 def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
     """Return the files with this name prefix, sorted by name; none if the directory is missing."""
-    with storage_errors("list", directory):
-        infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
-        return tuple(
-            sorted(
-                (
-                    _entry(name, info)
-                    for info in infos
-                    if (name := info.base_name).startswith(prefix)
-                    and info.type == pafs.FileType.File
-                ),
-                key=lambda f: f.path,
-            )
-        )
+    files = (i for i in children(fs, directory) if i.type == pafs.FileType.File)
+    entries = (_entry(i.base_name, i) for i in files if i.base_name.startswith(prefix))
+    return tuple(sorted(entries, key=lambda f: f.path))
 
 
 def every_file(location: str) -> tuple[FileEntry, ...]:
@@ -221,9 +207,14 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
 
 def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
     """Return the sorted names of a directory's direct subdirectories; none if it is missing."""
+    infos = children(fs, directory)
+    return tuple(sorted(i.base_name for i in infos if i.type == pafs.FileType.Directory))
+
+
+def children(fs: pafs.FileSystem, directory: str) -> list[pafs.FileInfo]:
+    """Return the direct entries of a directory, in no order; none if it is missing."""
     with storage_errors("list", directory):
-        infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
-        return tuple(sorted(i.base_name for i in infos if i.type == pafs.FileType.Directory))
+        return list(fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True)))
 
 
 def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:

@@ -1,9 +1,9 @@
 """Split locations into a store and a path, and open the stores' clients.
 
-The module takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain
-paths). The module returns a store and a path as strings, so that plans and tasks can contain them.
-The module also returns the pyarrow file system of a store. A file system is never sent to another
-process, because it has connections and perhaps secrets. The module must not access files.
+Locations are as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain paths). A
+store and a path are strings, so that plans and tasks can contain them. A file system is never sent
+to another process, because it has connections and perhaps secrets. The module also finds out
+whether two locations lead to one directory, or into each other. It must not read files.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")
@@ -17,15 +17,16 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import posixpath
 import re
-from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.given_settings import (
+from airflow_hiveacid.storage.stores.hadoop_settings import (
     VARIABLE,
     given_settings,
     without_observers,
@@ -41,13 +42,8 @@ HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 """The schemes of S3 in locations."""
 
-# Read-only stores: the schemes in Hadoop, and the corresponding schemes in pyarrow.
-_OBJECT_STORES: Final[Mapping[str, str]] = {
-    "gs": "gs",
-    "abfs": "abfs",
-    "abfss": "abfss",
-}
-
+# Read-only stores: their schemes in Hadoop and in pyarrow.
+_OBJECT_STORES: Final = frozenset({"gs", "abfs", "abfss"})
 
 _S3: Final = "s3"
 _JVM_OPTIONS: Final = "LIBHDFS_OPTS"
@@ -83,7 +79,6 @@ def locate(location: str) -> tuple[str, str]:
     if scheme in S3_SCHEMES:
         return f"{_S3}://{authority}", f"{authority}{path}".rstrip("/")
     if scheme in _OBJECT_STORES:
-        scheme = _OBJECT_STORES[scheme]
         _, root = _object_store(scheme, authority)
         return f"{scheme}://{authority}", f"{root}{path}".strip("/")
     raise ConfigurationError(
@@ -156,11 +151,8 @@ def _hadoop(
 
 
 def _leave_signals_to_python() -> None:
-    """Start the JVM of libhdfs with -Xrs.
-
-    Otherwise, the JVM replaces the handler of SIGTERM and ends the process. Then Airflow could not
-    call `on_kill`, and a killed task would leave its Spark driver running.
-    """
+    # Without -Xrs, the JVM replaces the handler of SIGTERM and ends the process. Then Airflow could
+    # not call `on_kill`, and a killed task would leave its Spark driver running.
     options = os.environ.get(_JVM_OPTIONS, "").split()
     if _NO_SIGNALS not in options:
         os.environ[_JVM_OPTIONS] = " ".join([*options, _NO_SIGNALS])
@@ -183,12 +175,57 @@ def _s3(
 
 @functools.lru_cache(maxsize=16)
 def _object_store(scheme: str, authority: str) -> tuple[pafs.FileSystem, str]:
-    """Return the client of a store, and the prefix of its paths: the bucket or container.
-
-    pyarrow derives the prefix from the authority (`container@account.host` in Azure's URIs).
-    """
+    # pyarrow derives the prefix of paths, the bucket or container, from the authority
+    # (`container@account.host` in Azure's URIs).
     try:
         fs, root = pafs.FileSystem.from_uri(f"{scheme}://{authority}")
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:
         raise ConfigurationError(f"no client for {scheme}://{authority}: {error}") from error
     return fs, root.rstrip("/")
+
+
+# ---- the identity of directories -----------------------------------------------------------------
+# A location may have several spellings: symbolic links and bind mounts on a local disk, schemes of
+# S3, addresses of one HDFS.
+
+Identity = tuple[object, ...]
+"""The identity of a directory; equal for all names of the directory."""
+
+
+def identities(location: str) -> tuple[Identity, ...]:
+    """Return the identities of a directory and of the directories above it, the nearest first.
+
+    HDFS is identified by its scheme alone, because one name node has several addresses. So two
+    directories on different clusters with equal paths count as one. Mounts of viewfs are unknown.
+    """
+    try:
+        store, path = locate(location)
+    except ConfigurationError:  # a store without a client, or a table without files
+        return (("other", location.rstrip("/")),)
+    path = posixpath.normpath(path)
+    scheme = scheme_of(location)
+    kind = next((min(group) for group in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in group), store)
+    if store != LOCAL_STORE:
+        return tuple((kind, place) for place in (path, *_above(path)))
+    # A link may lead into a directory that is not above the link itself.
+    places = (path, *_above(path), *_above(_resolved(path)))
+    return tuple(dict.fromkeys(map(_on_disk, places)))
+
+
+def _above(path: str) -> list[str]:
+    return [str(place) for place in PurePosixPath(path).parents if str(place) not in ("/", ".")]
+
+
+def _on_disk(path: str) -> Identity:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - the path may be one of another machine
+    except (OSError, ValueError):
+        return (LOCAL_STORE, _resolved(path))
+    return (LOCAL_STORE, status.st_dev, status.st_ino)
+
+
+def _resolved(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # such as a path with a NUL character, which another client wrote
+        return path

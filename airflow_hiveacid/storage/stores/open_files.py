@@ -9,6 +9,7 @@ import errno
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -50,33 +51,50 @@ class StoreHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         raise NotImplementedError(f"cannot empty {self._root}")
 
 
-class FileReader(ABC):
-    """A file open for reading. The object is mutable, because it has a position."""
+class OpenFile(ABC):
+    """A file open for reading or writing, as pyarrow expects it; only a reader can move.
 
-    def __init__(self, size_bytes: int) -> None:
-        self._at, self._size_bytes = 0, size_bytes
-        self.closed = False
+    The object is mutable, because it has a position.
+    """
+
+    READS: ClassVar[bool]
+
+    def __init__(self) -> None:
+        self._at, self.closed = 0, False
 
     def readable(self) -> bool:
-        """Return True."""
-        return True
+        """Return True for a reader."""
+        return self.READS
 
     def writable(self) -> bool:
-        """Return False."""
-        return False
+        """Return True for a writer."""
+        return not self.READS
 
     def seekable(self) -> bool:
-        """Return True."""
-        return True
+        """Return True for a reader."""
+        return self.READS
+
+    def tell(self) -> int:
+        """Return the position: the number of bytes before it."""
+        return self._at
+
+    def flush(self) -> None:  # noqa: B027 - no file has to do anything
+        """Do nothing, because only `close` completes a file."""
+
+
+class FileReader(OpenFile):
+    """A file open for reading."""
+
+    READS = True
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__()
+        self._size_bytes = size_bytes
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position; it may be beyond the end of the file; return the position."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size_bytes}[whence]
         self._at = start + offset
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position."""
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
@@ -98,37 +116,16 @@ class FileReader(ABC):
         """Return the next `wanted` bytes; the file has `left` more bytes. Raises OSError."""
 
 
-class FileWriter(ABC):
-    """A file open for writing.
+class FileWriter(OpenFile):
+    """A file open for writing. It buffers bytes to send, and records a failure."""
 
-    The object is mutable, because it buffers bytes to send and records a failure.
-    """
+    READS = False
 
     def __init__(self, path: str) -> None:
+        super().__init__()
         self._path = path
         self._waiting = bytearray()
         self._failure: OSError | None = None
-        self._at = 0
-        self.closed = False
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return False."""
-        return False
-
-    def tell(self) -> int:
-        """Return the number of bytes written."""
-        return self._at
-
-    def flush(self) -> None:  # noqa: B027 - no writer has to do anything
-        """Do nothing, because only `close` completes the file."""
 
     def close(self) -> None:
         """Send the buffered bytes and complete the file; a second call does nothing.

@@ -1,15 +1,14 @@
 """Build directories where no reader looks, then publish them whole under their final names.
 
-All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
-the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
-accepted yet. `_parts/` contains files that later tasks read, and that are never published. `_flat/`
-contains rows that are not yet in the table's file format. The home is the table's location. So a
-new partition has no directory before its files are published. For a partition outside the table's
-location, the home is the partition's location.
+All staged files are below `<home>/_tmp_hiveacid_<token>/`: `<final name>/` is the directory to
+publish, `_attempts/` has files of tasks that the driver has not accepted yet, `_parts/` has files
+that later tasks read and that are never published, and `_flat/` has rows that are not yet in the
+table's file format. The home is the table's location, so a new partition has no directory before
+its files are published. A partition outside the table's location is its own home.
 
-Only this module depends on how a directory becomes visible. On most stores, a rename publishes the
-directory. The store must rename directories in one step (`check_publishable`). On a store without
-renames, the directory appears file by file, data files before marker files.
+Only this module depends on how a directory becomes visible. On most stores, one rename publishes it
+(`check_publishable`). On a store without renames, it appears file by file, data files before marker
+files.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")
@@ -36,6 +35,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.storage.stores import traits
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
     exists,
@@ -47,7 +47,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_bytes,
 )
-from airflow_hiveacid.storage.stores.given_settings import (
+from airflow_hiveacid.storage.stores.hadoop_settings import (
     UNTESTED_STORES,
     given_settings,
     untested_stores,
@@ -55,12 +55,6 @@ from airflow_hiveacid.storage.stores.given_settings import (
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import (
-    might_rename_directories,
-    publishes_files,
-    renames_directories,
-    traits_of,
-)
 
 log = logging.getLogger("hiveacid")
 
@@ -157,7 +151,7 @@ class Staging:
             DirectoryExistsError: a different attempt was accepted before.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
-        if not traits_of(fs).renames:
+        if not traits.traits_of(fs).renames:
             return self.attempt_path(directory, file_name, attempt)
         if exists(fs, target):
             raise DirectoryExistsError(path=target)
@@ -180,7 +174,7 @@ class Staging:
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = open_location(f"{self.path_for(directory)}/{name}")
-        if traits_of(fs).renames:
+        if traits.traits_of(fs).renames:
             write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
@@ -215,7 +209,7 @@ class Staging:
     @property
     def renames(self) -> bool:
         """True if `publish` renames whole directories; False if `publish_files` must be used."""
-        return traits_of(open_location(self.location)[0]).renames
+        return traits.traits_of(open_location(self.location)[0]).renames
 
     def publish_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
@@ -277,11 +271,11 @@ def check_publishable(table: object, location: str) -> None:
             it.
     """
     scheme = scheme_of(location)
-    if renames_directories(scheme) or publishes_files(scheme):
+    if traits.renames_directories(scheme) or traits.publishes_files(scheme):
         return
     untried = f"{location} is on {scheme}://, where changing a table is untested: "
     alternatives = "Tables on hdfs://, s3a:// and file:// can be changed"
-    if not might_rename_directories(scheme):
+    if not traits.might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
@@ -303,7 +297,7 @@ def check_renames(table: object, location: str, what: str) -> None:
     `what` is the operation that needs renames. It becomes the subject of the message.
     """
     scheme = scheme_of(location)
-    if not renames_directories(scheme):
+    if not traits.renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{what} renames files and directories, and {scheme}:// of {location} has no"

@@ -56,11 +56,8 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
 def side_by_side(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """Return the function's result for each item, in order, `AT_ONCE` at a time.
 
-    Use this function for changes and for slow reads.
-
-    Raises:
-        Exception: the function's exception for the first failed item. Later items may have been
-            processed.
+    Use this function for changes and for slow reads. The exception of the first failed item is
+    raised; later items may have been processed.
     """
     return list(results_in_order(function, items))
 

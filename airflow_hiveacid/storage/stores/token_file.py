@@ -61,11 +61,8 @@ def _path_of(descriptor: int) -> str:
 
 
 def _memory() -> int:
-    """Return a descriptor of a memfd, or of an unnamed file on tmpfs if memfds are unavailable.
-
-    Many Python builds (conda, older uv) use a C library without memfd_create, and some kernels
-    forbid the call (vm.memfd_noexec).
-    """
+    # Use an unnamed file on tmpfs if memfds are unavailable: many Python builds (conda, older uv)
+    # use a C library without memfd_create, and some kernels forbid the call (vm.memfd_noexec).
     try:
         descriptor = os.memfd_create("hadoop-credentials")
     except (AttributeError, OSError) as error:

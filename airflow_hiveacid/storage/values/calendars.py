@@ -71,8 +71,8 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
             return is_old or not is_hives
 
 
-def may_have_old_days(tail: OrcTail, column_id: int) -> bool:
-    """Return True if a date or timestamp column may have values before 1582-10-15.
+def may_have_old_days(tail: OrcTail, column_id: int, first_s: int = SWITCHOVER_SECOND) -> bool:
+    """Return True if a column may have dates before 1582-10-15, or timestamps before `first_s`.
 
     The result is based on statistics, and is True if the file has none.
     """
@@ -85,8 +85,7 @@ def may_have_old_days(tail: OrcTail, column_id: int) -> bool:
         dates = statistics.dates
         return not (dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY)
     times = statistics.timestamps
-    switchover_ms = SWITCHOVER_SECOND * _MILLIS
-    return not (times.HasField("minimum_utc") and times.minimum_utc >= switchover_ms)
+    return not (times.HasField("minimum_utc") and times.minimum_utc >= first_s * _MILLIS)
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
@@ -101,14 +100,37 @@ def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
     return wide
 
 
-def proleptic_dates(dates: pa.Array) -> pa.Array:
-    """Convert an Arrow array of hybrid dates to proleptic dates."""
-    days = to_proleptic_days(dates.cast(pa.int32()).fill_null(0).to_numpy())
+def proleptic_dates(
+    dates: pa.Array, path: str, column: str, *, is_proleptic: bool | None = False
+) -> pa.Array:
+    """Return an Arrow array of dates in the proleptic calendar.
+
+    `is_proleptic` states whether `dates` are in this calendar; None means that it is unknown.
+
+    Raises:
+        UnsupportedFileError: a date is before 1582-10-15, and its calendar is unknown.
+    """
+    old_days = dates.cast(pa.int32()).fill_null(0).to_numpy()
+    if is_proleptic or old_days.min(initial=0) >= SWITCHOVER_DAY:
+        return dates
+    if is_proleptic is None:
+        raise _unknown_calendar(path, column)
+    days = to_proleptic_days(old_days)
     return pa.array(days.astype("int32"), mask=null_mask(dates)).cast(pa.date32())
 
 
-def unknown_calendar(path: str, column: str) -> UnsupportedFileError:
-    """Return the error for old values of a file that does not state their calendar."""
+def proleptic_seconds(
+    seconds: _Ints, path: str, column: str, *, is_proleptic: bool | None
+) -> _Ints:
+    """Act like `proleptic_dates` for wall-clock seconds since 1970."""
+    if is_proleptic or seconds.min(initial=0) >= SWITCHOVER_SECOND:
+        return seconds
+    if is_proleptic is None:
+        raise _unknown_calendar(path, column)
+    return to_proleptic_seconds(seconds)
+
+
+def _unknown_calendar(path: str, column: str) -> UnsupportedFileError:
     return UnsupportedFileError(
         path=path,
         reason=f"column {column!r} has values before 1582-10-15, and the file does not state"

@@ -14,20 +14,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +28,7 @@ class TypeNode:
 
     column_id: int
     name: str
-    type: HiveType
+    type: hive.HiveType
     children: tuple[TypeNode, ...]
 
     def walk(self) -> Iterator[TypeNode]:
@@ -49,7 +38,7 @@ class TypeNode:
             yield from child.walk()
 
 
-_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -61,27 +50,28 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("ns"),
-    TIMESTAMP_LOCAL: pa.timestamp("ns", tz="UTC"),
+    hive.TIMESTAMP_LOCAL: pa.timestamp("ns", tz="UTC"),
 }
+"""The Arrow type of each primitive Hive type, by the type's name in Hive."""
 
 
-def arrow_type(hive_type: HiveType) -> pa.DataType:
+def arrow_type(hive_type: hive.HiveType) -> pa.DataType:
     """Return the Arrow type of a Hive type; char and varchar become strings of any length.
 
     Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
     """
     match hive_type:
-        case PrimitiveType(name=name):
-            return _PRIMITIVES[name]
-        case DecimalType(precision=precision, scale=scale):
+        case hive.PrimitiveType(name=name):
+            return PRIMITIVES[name]
+        case hive.DecimalType(precision=precision, scale=scale):
             return pa.decimal128(precision, scale)
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             return pa.string()
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return pa.list_(arrow_type(element))
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return pa.map_(arrow_type(key), arrow_type(value))
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return pa.struct([(name, arrow_type(field)) for name, field in fields])
         case _:
             raise UnsupportedTableError(
@@ -92,7 +82,9 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
 
 def row_type(columns: Sequence[Column]) -> pa.StructType:
     """Return the Arrow type of the struct `row`, with the fields in the order of `columns`."""
-    return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
+    return pa.struct(
+        [(column.name, arrow_type(hive.parse_type(column.type))) for column in columns]
+    )
 
 
 def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]:
@@ -100,46 +92,49 @@ def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]
     nodes: list[TypeNode] = []
     next_id = first_id
     for column in columns:
-        node = _node(column.name, parse_type(column.type), next_id)
+        node = _node(column.name, hive.parse_type(column.type), next_id)
         nodes.append(node)
         next_id += sum(1 for _ in node.walk())
     return tuple(nodes)
 
 
-def _node(name: str, hive_type: HiveType, column_id: int) -> TypeNode:
+def _node(name: str, hive_type: hive.HiveType, column_id: int) -> TypeNode:
     children: list[TypeNode] = []
     next_id = column_id + 1
-    for child_name, child_type in _parts_of(hive_type):
+    for child_name, child_type in parts_of(hive_type):
         child = _node(f"{name}.{child_name}", child_type, next_id)
         children.append(child)
         next_id += sum(1 for _ in child.walk())
     return TypeNode(column_id=column_id, name=name, type=hive_type, children=tuple(children))
 
 
-def _parts_of(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
+def parts_of(hive_type: hive.HiveType) -> tuple[tuple[str, hive.HiveType], ...]:
+    """Return the types directly inside an array, map or struct, by the name of a `TypeNode`."""
     match hive_type:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return (("[]", element),)
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return (("[key]", key), ("[value]", value))
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return fields
         case _:
             return ()
 
 
-def types_in(hive_type: HiveType) -> Iterator[HiveType]:
+def types_in(hive_type: hive.HiveType) -> Iterator[hive.HiveType]:
     """Yield a type and the types inside it, at any depth; unions are not looked into."""
     yield hive_type
-    for _, part in _parts_of(hive_type):
+    for _, part in parts_of(hive_type):
         yield from types_in(part)
 
 
-def holds(hive_type: HiveType, kind: HiveType) -> bool:
+def holds(hive_type: hive.HiveType, kind: hive.HiveType) -> bool:
     """Return whether a type is or contains `kind`, at any depth."""
     return kind in types_in(hive_type)
 
 
-def is_text(hive_type: HiveType) -> bool:
+def is_text(hive_type: hive.HiveType) -> bool:
     """Return True if the type is string, char or varchar."""
-    return isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")
+    return isinstance(
+        hive_type, hive.CharType | hive.VarcharType
+    ) or hive_type == hive.PrimitiveType("string")

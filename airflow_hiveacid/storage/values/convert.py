@@ -23,15 +23,8 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
+from airflow_hiveacid.storage.values import converters
 from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
-from airflow_hiveacid.storage.values.converters import (
-    ColumnFile,
-    Convert,
-    child_named,
-    converter,
-    nulls,
-    read_type,
-)
 from airflow_hiveacid.storage.values.time_zones import TimeZone
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_overflow
 
@@ -51,7 +44,7 @@ class FieldPlan:
     field: pa.Field
     column_id: int | None
     is_split: bool
-    convert: Convert
+    convert: converters.Convert
 
 
 class Matching(enum.Enum):
@@ -102,10 +95,9 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
         UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a
             column may have been renamed.
     """
-    types = tail.types
     hybrid = is_hybrid(tail, is_hives=is_hives or struct_id != 0)
-    source = ColumnFile(tail=tail, types=types, form=form, hybrid=hybrid, zone=zone)
-    struct = types[struct_id]
+    source = converters.ColumnFile(tail=tail, form=form, hybrid=hybrid, zone=zone)
+    struct = tail.types[struct_id]
     by_position = matching is Matching.POSITION or all(
         _POSITIONAL.match(name) for name in struct.field_names
     )
@@ -115,13 +107,15 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     plans = []
     for column in wanted:
         position = positions[column.name]
-        column_id = _at(struct, position) if by_position else child_named(struct, column.name)
+        column_id = (
+            _at(struct, position) if by_position else converters.child_named(struct, column.name)
+        )
         plans.append(_field_plan(source, column, column_id))
     _tell_guess(source, [plan.column_id for plan in plans if plan.column_id is not None])
     return tuple(plans)
 
 
-def _tell_guess(source: ColumnFile, column_ids: Sequence[int]) -> None:
+def _tell_guess(source: converters.ColumnFile, column_ids: Sequence[int]) -> None:
     tail = source.tail
     if tail.calendar is OrcCalendar.UNKNOWN and any(
         may_have_old_days(tail, dated)
@@ -141,21 +135,23 @@ def _tell_calendar(path: str, calendar: str) -> None:
     )
 
 
-def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
+def _field_plan(source: converters.ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
     hive_type = parse_type(column.type)
-    type_ = read_type(hive_type, source.form)
+    type_ = converters.read_type(hive_type, source.form)
     field = pa.field(column.name, type_)
     if column_id is None:
-        return FieldPlan(field=field, column_id=None, is_split=False, convert=nulls(type_))
+        return FieldPlan(
+            field=field, column_id=None, is_split=False, convert=converters.nulls(type_)
+        )
     return FieldPlan(
         field=field,
         column_id=column_id,
         is_split=any(
-            source.zone_of(source.types[t]) is not None or may_overflow(source.tail, t)
+            source.zone_of(source.tail.types[t]) is not None or may_overflow(source.tail, t)
             for t in source.dated_below(column_id)
-            if source.types[t].kind in TIMESTAMP_KINDS
+            if source.tail.types[t].kind in TIMESTAMP_KINDS
         ),
-        convert=converter(source, column_id, hive_type, column.name),
+        convert=converters.converter(source, column_id, hive_type, column.name),
     )
 
 

@@ -15,20 +15,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.types import (
-    MAX_PRECISION,
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    UnionType,
-    VarcharType,
-)
 from airflow_hiveacid.storage.orc.footer import (
     PRIMITIVE_KINDS,
     OrcTail,
@@ -37,9 +25,9 @@ from airflow_hiveacid.storage.orc.footer import (
     hive_text,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, proleptic_dates
+from airflow_hiveacid.storage.values.calendars import proleptic_dates
 from airflow_hiveacid.storage.values.char_text import unpadded
-from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.column_types import PRIMITIVES, arrow_type
 from airflow_hiveacid.storage.values.nested import parts_of, unsliced, with_parts
 from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
 from airflow_hiveacid.storage.values.time_zones import TimeZone
@@ -52,7 +40,7 @@ from airflow_hiveacid.storage.values.timestamps import (
     of_pairs,
 )
 
-_DATED: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
+DATED_KINDS: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
 
@@ -75,7 +63,6 @@ class ColumnFile:
     """
 
     tail: OrcTail
-    types: tuple[OrcType, ...]
     form: TimestampForm
     hybrid: bool
     zone: TimeZone | None
@@ -86,10 +73,10 @@ class ColumnFile:
 
     def dated_below(self, column_id: int) -> list[int]:
         """Return the column IDs of all dates and timestamps in a column, at any depth."""
-        return [i for i in self.tail.below([column_id]) if self.types[i].kind in _DATED]
+        return [i for i in self.tail.below([column_id]) if self.tail.types[i].kind in DATED_KINDS]
 
 
-def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
+def read_type(hive_type: hive.HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
     """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
     A union becomes a struct of its tag and one value per option; unions cannot be written. All
@@ -97,17 +84,17 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
     NULL value. So both become NULL.
     """
     match hive_type:
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             return form_type(form, None)
-        case PrimitiveType(name=name) if name == TIMESTAMP_LOCAL:
+        case hive.PrimitiveType(name=name) if name == hive.TIMESTAMP_LOCAL:
             return form_type(form, _UTC)
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return pa.list_(read_type(element, form))
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return pa.map_(read_type(key, form), read_type(value, form))
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return pa.struct([(name, read_type(field, form)) for name, field in fields])
-        case UnionType(options=options):
+        case hive.UnionType(options=options):
             values = [(f"value{i}", read_type(option, form)) for i, option in enumerate(options)]
             return pa.struct([(TAG, pa.int8()), *values])
         case _:
@@ -131,21 +118,21 @@ def nulls(type_: pa.DataType) -> Convert:
 # ---- nested types --------------------------------------------------------------------------------
 
 
-def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -> Convert:
+def converter(source: ColumnFile, column_id: int, wanted: hive.HiveType, name: str) -> Convert:
     """Return the conversion of a file's column to this type; `name` is for messages."""
-    type_ = source.types[column_id]
+    type_ = source.tail.types[column_id]
     match wanted, type_.kind:
-        case StructType(), TypeKind.STRUCT:
+        case hive.StructType(), TypeKind.STRUCT:
             return _struct(source, type_, wanted, name)
-        case ArrayType(element=element), TypeKind.LIST:
+        case hive.ArrayType(element=element), TypeKind.LIST:
             inner = converter(source, type_.children[0], element, f"{name}.[]")
             return _with_converted_parts([inner], read_type(wanted, source.form))
-        case MapType(key=key, value=value), TypeKind.MAP:
+        case hive.MapType(key=key, value=value), TypeKind.MAP:
             keys = converter(source, type_.children[0], key, f"{name}.[key]")
             values = converter(source, type_.children[1], value, f"{name}.[value]")
             checked = _with_keys(source, keys, key, name)
             return _with_converted_parts([checked, values], read_type(wanted, source.form))
-        case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
+        case hive.UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
             parts = [
                 converter(source, child, option, f"{name}.{index}")
                 for index, (child, option) in enumerate(zip(type_.children, options, strict=True))
@@ -158,7 +145,7 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
             return _leaf(source, type_, wanted, name)
 
 
-def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -> Convert:
+def _struct(source: ColumnFile, type_: OrcType, wanted: hive.StructType, name: str) -> Convert:
     result_type = read_type(wanted, source.form)
     parts: list[tuple[int | None, Convert]] = []
     for field_name, field_type in wanted.fields:
@@ -183,8 +170,6 @@ def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -
 
 
 def _with_converted_parts(inner: Sequence[Convert], type_: pa.DataType) -> Convert:
-    """Return the conversion of a list or map, given the conversions of its parts."""
-
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         array = unsliced(array)
         parts = parts_of(array)
@@ -197,7 +182,7 @@ def _with_converted_parts(inner: Sequence[Convert], type_: pa.DataType) -> Conve
     return convert
 
 
-def _with_keys(source: ColumnFile, inner: Convert, wanted: HiveType, name: str) -> Convert:
+def _with_keys(source: ColumnFile, inner: Convert, wanted: hive.HiveType, name: str) -> Convert:
     """Return the conversion of a map's keys that refuses keys that it makes NULL."""
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
@@ -232,37 +217,36 @@ def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
 # ---- primitive types -----------------------------------------------------------------------------
 
 
-def _leaf(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+def _leaf(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     if _is_same(type_, wanted):
         return (
             _timestamp(source, type_, name)
             if type_.kind in TIMESTAMP_KINDS
             else _plain(source, type_)
         )
-    if isinstance(wanted, CharType | VarcharType) and type_.kind in _STRINGS:
-        return _fitted(_plain(source, type_), wanted)
+    if isinstance(wanted, hive.CharType | hive.VarcharType) and type_.kind in _STRINGS:
+        plain = _plain(source, type_)
+        return lambda array, seconds: fit_length(plain(array, seconds), wanted)
     return _promoted(source, type_, wanted, name)
 
 
-def _is_same(type_: OrcType, wanted: HiveType) -> bool:
-    """Return True if the values need no conversion to another type."""
+def _is_same(type_: OrcType, wanted: hive.HiveType) -> bool:
     match wanted:
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name):
             # A varchar that is read as string needs no change; `_plain` removes the padding of a
             # char.
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
             return same_text or type_.kind == PRIMITIVE_KINDS[name]
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             parameters = (type_.precision, type_.scale)
             return type_.kind == TypeKind.DECIMAL and parameters == (precision, scale)
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             return type_.kind == TypeKind.VARCHAR and 0 < type_.maximum_length <= length
         case _:
             return False
 
 
 def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
-    """Return the conversion of timestamps to the wanted form."""
     zone = _UTC if type_.kind == TypeKind.TIMESTAMP_INSTANT else None
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
@@ -286,15 +270,8 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
     if type_.kind == TypeKind.CHAR:
         return lambda array, _seconds: unpadded(array)
     if type_.kind == TypeKind.DATE and source.hybrid:
-        return lambda array, _seconds: _proleptic(array)
+        return lambda array, _seconds: proleptic_dates(array, source.tail.path, "")
     return lambda array, _seconds: array
-
-
-def _proleptic(array: pa.Array) -> pa.Array:
-    earliest = pc.min(array.cast(pa.int32())).as_py()
-    if earliest is None or earliest >= SWITCHOVER_DAY:
-        return array
-    return proleptic_dates(array)
 
 
 def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
@@ -305,7 +282,7 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
     bounds = (
         () if statistics is None else (statistics.decimals.minimum, statistics.decimals.maximum)
     )
-    limit = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
+    limit = hive.MAX_PRECISION - shown_scale(tail.types[column_id].scale)
     digits = [_whole_digits(bound) for bound in bounds]
     if tail.rows and (not digits or max(digits) > limit):
         raise UnsupportedFileError(
@@ -323,9 +300,9 @@ def _whole_digits(bound: str) -> float:
         return math.inf
 
 
-def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     """Return the conversion of decimals without precision; they are shown with one more digit."""
-    if not (isinstance(wanted, DecimalType) and wanted.scale <= type_.scale):
+    if not (isinstance(wanted, hive.DecimalType) and wanted.scale <= type_.scale):
         raise UnsupportedFileError(
             path=source.tail.path,
             reason=f"the decimals of column {name!r} have no precision; this reader can represent"
@@ -334,15 +311,11 @@ def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: st
     return lambda array, _seconds: promote(array, wanted)
 
 
-def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
-    return lambda array, seconds: fit_length(plain(array, seconds), wanted)
-
-
-def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+def _promoted(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
-    text = hive_text(source.types, source.types.index(type_))
+    text = hive_text(source.tail.types, source.tail.types.index(type_))
     # Hive would return the padding of a char as bytes, too.
-    is_padded = type_.kind == TypeKind.CHAR and wanted == PrimitiveType("binary")
+    is_padded = type_.kind == TypeKind.CHAR and wanted == hive.PrimitiveType("binary")
     if stored is None or is_padded or promote(pa.array([], stored), wanted) is None:
         raise UnsupportedFileError(
             path=source.tail.path,
@@ -359,7 +332,7 @@ def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -
                 reason=f"column {name!r} is stored as {text}, and Hive reads {error} as {wanted}."
                 " This provider cannot represent the result",
             ) from error
-        if wanted != PrimitiveType("timestamp"):
+        if wanted != hive.PrimitiveType("timestamp"):
             return values
         return in_form(of_pairs(values), source.form, None, path=source.tail.path, column=name)
 
@@ -370,21 +343,12 @@ def _stored_type(type_: OrcType) -> pa.DataType | None:
     """Return the Arrow type of `_plain`'s result; None if it cannot be converted further."""
     if type_.kind == TypeKind.DECIMAL:
         return pa.decimal128(type_.precision, type_.scale)
-    return _STORED.get(type_.kind)
+    return None if type_.kind == TypeKind.TIMESTAMP_INSTANT else _STORED.get(type_.kind)
 
 
 _STORED: Final[Mapping[int, pa.DataType]] = {
-    TypeKind.BOOLEAN: pa.bool_(),
-    TypeKind.BYTE: pa.int8(),
-    TypeKind.SHORT: pa.int16(),
-    TypeKind.INT: pa.int32(),
-    TypeKind.LONG: pa.int64(),
-    TypeKind.FLOAT: pa.float32(),
-    TypeKind.DOUBLE: pa.float64(),
-    TypeKind.STRING: pa.string(),
+    **{PRIMITIVE_KINDS[name]: type_ for name, type_ in PRIMITIVES.items()},
     TypeKind.VARCHAR: pa.string(),
     TypeKind.CHAR: pa.string(),
-    TypeKind.BINARY: pa.binary(),
-    TypeKind.DATE: pa.date32(),
     TypeKind.TIMESTAMP: PAIR_TYPE,
 }

@@ -41,15 +41,10 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
+from airflow_hiveacid.storage.values import timestamps
 from airflow_hiveacid.storage.values.char_text import longest, padded, unpadded
 from airflow_hiveacid.storage.values.column_types import TypeNode
-from airflow_hiveacid.storage.values.nested import mask_of
-from airflow_hiveacid.storage.values.timestamps import (
-    NANOS_A_SECOND,
-    NANOSECONDS_REACH_S,
-    counts_of,
-    seconds_and_nanos,
-)
+from airflow_hiveacid.storage.values.nested import mask_of, parts_of
 
 Longs = npt.NDArray[np.int64]
 
@@ -74,10 +69,7 @@ class FittedRows:
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """The findings about one batch.
-
-    The object is mutable, because the checks of each column add findings.
-    """
+    """The findings about one batch; the checks of each column add some."""
 
     table: object
     is_orc: bool
@@ -105,10 +97,7 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
 def fit_texts(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> pa.StructArray:
     """Check rows for a Parquet file.
 
-    As in Hive, chars are not padded. Any timestamp is allowed.
-
-    Raises:
-        TypeMismatchError: a string is too long for its column.
+    As in Hive, chars are not padded. Any timestamp is allowed. For errors, see `fit_rows`.
     """
     return _fit_all(rows, nodes, _Findings(table=table, is_orc=False))
 
@@ -123,12 +112,19 @@ def _fit_all(
     return pa.StructArray.from_arrays(fitted, names=[field.name for field in rows.type])
 
 
-def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
-    """Return only the items of these lists; `items` has all items of the whole, unsliced array."""
-    if not len(lists):
-        return items.slice(0, 0)  # an empty Java array has no offsets, so a read returns garbage
-    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
-    return items.slice(first, last - first)
+def used_parts(values: pa.Array) -> list[pa.Array]:
+    """Return the fields, keys and items, or values of a nested array; none of other arrays.
+
+    A field is NULL wherever its struct is NULL. Lists and maps have only the items of this slice.
+    """
+    if pa.types.is_struct(values.type):
+        return list(values.flatten())
+    if not len(values):  # an empty Java array has no offsets, so a read returns garbage
+        return [part.slice(0, 0) for part in parts_of(values)]
+    if not pa.types.is_nested(values.type):
+        return []
+    first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+    return [part.slice(first, last - first) for part in parts_of(values)]
 
 
 def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
@@ -147,12 +143,7 @@ def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
 
 
 def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
-    if pa.types.is_struct(values.type):
-        children = values.flatten()  # NULL wherever the struct is NULL
-    elif pa.types.is_map(values.type):
-        children = [used_items(values, values.keys), used_items(values, values.items)]
-    else:
-        children = [used_items(values, values.values)]
+    children = used_parts(values)
     fitted = [
         _fit(child, array, findings) for child, array in zip(node.children, children, strict=True)
     ]
@@ -207,9 +198,9 @@ def _has_nul(values: pa.Array) -> bool:
 def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
     """Convert timestamp pairs to Arrow nanoseconds if all fit; otherwise return `values`."""
     is_pair = pa.types.is_struct(values.type)
-    if not is_pair and counts_of(values).min(initial=0) >= 0:
+    if not is_pair and timestamps.counts_of(values).min(initial=0) >= 0:
         return values
-    seconds, nanos = seconds_and_nanos(values)
+    seconds, nanos = timestamps.seconds_and_nanos(values)
     # Nanoseconds up to 999,999 are safe, because the format adjusts only larger values.
     lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)
     if lost.any():
@@ -220,12 +211,12 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
             value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d} (ORC cannot store a fraction in"
             " the last second before 1970)",
         )
-    is_far = is_pair and bool((np.abs(seconds) >= NANOSECONDS_REACH_S).any())
+    is_far = is_pair and bool((np.abs(seconds) >= timestamps.NANOSECONDS_REACH_S).any())
     if is_far or ((seconds < 0) & (nanos != 0)).any():
         findings.needs_rows = True
     if not is_pair or is_far:
         return values
     zone = "UTC" if node.type == PrimitiveType(TIMESTAMP_LOCAL) else None
-    counts = pa.array(seconds * NANOS_A_SECOND + nanos)
+    counts = pa.array(seconds * timestamps.NANOS_A_SECOND + nanos)
     numbers = pc.if_else(values.is_valid(), counts, None) if values.null_count else counts
     return numbers.cast(pa.timestamp("ns", zone))

@@ -20,15 +20,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.table import Column, PartitionName
-from airflow_hiveacid.format.types import (
-    CharType,
-    DecimalType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
 from airflow_hiveacid.storage.values.promotion import promote
 
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
@@ -50,37 +43,37 @@ def partition_text_of(text: str, column_type: str) -> str | None:
     """Return the normal spelling of one value in a column of this type; None for NULL."""
     if column_type in ("int", "bigint") and _SHORT_INTEGER.fullmatch(text):
         return text  # most values are spelled normally; Arrow takes 0.3 ms for each
-    match parse_type(column_type):
-        case PrimitiveType(name=name) if name in _RULES:
+    match hive.parse_type(column_type):
+        case hive.PrimitiveType(name=name) if name in _RULES:
             return _RULES[name](text)
-        case PrimitiveType(name="int" | "bigint" | "float" | "double") as wanted:
+        case hive.PrimitiveType(name="int" | "bigint" | "float" | "double") as wanted:
             return _promoted(text, wanted)
-        case DecimalType() | VarcharType() as wanted:
+        case hive.DecimalType() | hive.VarcharType() as wanted:
             return _promoted(text, wanted)
-        case CharType() as wanted:
+        case hive.CharType() as wanted:
             return (_promoted(text, wanted) or "").rstrip(" ")
         case _:
             return text
 
 
-def _promoted(text: str, wanted: HiveType) -> str | None:
+def _promoted(text: str, wanted: hive.HiveType) -> str | None:
     """Convert a string by the rules for a column whose type was changed from string."""
     promotion = promote(pa.array([text], pa.string()), wanted)
     value = None if promotion is None else promotion[0].as_py()
     return (
-        None if value is None else f"{value:f}" if isinstance(wanted, DecimalType) else str(value)
+        None
+        if value is None
+        else f"{value:f}"
+        if isinstance(wanted, hive.DecimalType)
+        else str(value)
     )
 
 
 def _low_bits(text: str, bits: int) -> str | None:
     """Parse an int; return its low bits as a signed number, as Java does."""
-    number = _promoted(text, PrimitiveType("int"))
+    number = _promoted(text, hive.PrimitiveType("int"))
     half = 1 << (bits - 1)
     return None if number is None else str((int(number) + half) % (2 * half) - half)
-
-
-def _truth(text: str) -> str:
-    return str(text.lower() not in _FALSE).lower()
 
 
 def _day(text: str) -> str | None:
@@ -108,7 +101,7 @@ def _moment(text: str) -> str | None:
 _RULES: Final[Mapping[str, Callable[[str], str | None]]] = {
     "tinyint": partial(_low_bits, bits=8),
     "smallint": partial(_low_bits, bits=16),
-    "boolean": _truth,
+    "boolean": lambda text: str(text.lower() not in _FALSE).lower(),
     "date": _day,
     "timestamp": _moment,
 }

@@ -1,13 +1,11 @@
 """Convert values to a different primitive type, as after ALTER TABLE ... CHANGE COLUMN.
 
-The module takes an Arrow array with the file's type, and the Hive type of the table. The module
-returns an array with the table's type. Values that do not fit become NULL, as in ORC's
-ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module does the
-same. These conversions are for ORC files. Columns of Parquet files may only be widened;
-`storage.plain.parquet.fit` has the rules.
+Values that do not fit become NULL, as in ORC's ConvertTreeReaderFactory. Varchar and char values
+are cut to their length, as in Hive. These conversions are for ORC files. Columns of Parquet files
+may only be widened (`storage.plain.parquet.fit`).
 
 Example:
-    >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
+    >>> promote(pa.array([1, 300], pa.int16()), hive.PrimitiveType("tinyint")).to_pylist()
     [1, None]
 """
 
@@ -20,44 +18,37 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.types import (
-    CharType,
-    DecimalType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-)
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.storage.values import hive_text
 from airflow_hiveacid.storage.values.calendars import SECONDS_A_DAY, SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.char_text import cut, padded, texts
-from airflow_hiveacid.storage.values.hive_text import (
-    Texts,
-    date_texts,
-    decimal_texts,
-    double_text,
-    double_texts,
-    timestamp_texts,
-)
+from airflow_hiveacid.storage.values.column_types import PRIMITIVES
 from airflow_hiveacid.storage.values.nested import null_mask
-from airflow_hiveacid.storage.values.timestamps import NANOS, NANOS_A_SECOND, PAIR_TYPE, SECONDS
+from airflow_hiveacid.storage.values.timestamps import (
+    NANOS,
+    NANOS_A_SECOND,
+    PAIR_TYPE,
+    SECONDS,
+    Instants,
+    TimestampForm,
+    in_form,
+)
+
+_R = TypeVar("_R")
 
 
 class OutOfRangeError(ValueError):
     """A value that Hive converts, but to a date or number that this module cannot convert to."""
 
 
-_INTEGERS: Final[Mapping[str, pa.DataType]] = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-}
-_FLOATS: Final[Mapping[str, pa.DataType]] = {"float": pa.float32(), "double": pa.float64()}
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_FLOATS: Final = frozenset({"float", "double"})
 _HOURS: Final = 24
 _MONTHS: Final = 12
 _MOST_DAYS: Final = 31
@@ -85,7 +76,7 @@ _LAST_SECOND: Final = 253_402_300_799
 _LONGEST_INSTANT: Final = 31_556_889_864_403_199  # java.time.Instant.MAX, in seconds
 
 
-def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
+def promote(array: pa.Array, wanted: hive.HiveType) -> pa.Array | None:
     """Convert values to a different type; return None if there is no such conversion.
 
     In `array` and the result, timestamps are pairs (`timestamps.PAIR_TYPE`). A char in `array` must
@@ -95,25 +86,30 @@ def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
         OutOfRangeError: Hive would return a date or time that this module cannot represent.
     """
     match wanted:
-        case PrimitiveType(name=name) if name in _INTEGERS:
-            return _to_integer(array, _INTEGERS[name])
-        case PrimitiveType(name=name) if name in _FLOATS:
-            return _to_float(array, _FLOATS[name])
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name) if name in _INTEGERS:
+            return _to_integer(array, PRIMITIVES[name])
+        case hive.PrimitiveType(name=name) if name in _FLOATS:
+            return _to_float(array, PRIMITIVES[name])
+        case hive.PrimitiveType(name=name):
             return _OTHERS[name](array) if name in _OTHERS else None
-        case DecimalType():
+        case hive.DecimalType():
             return _to_decimal(array, wanted)
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             texts = _to_string(array)
             return None if texts is None else fit_length(texts, wanted)
         case _:
             return None
 
 
-def fit_length(array: pa.Array, wanted: CharType | VarcharType) -> pa.Array:
+def fit_length(array: pa.Array, wanted: hive.CharType | hive.VarcharType) -> pa.Array:
     """Cut strings to the type's length in characters; also pad char values to this length."""
     array = cut(array, wanted.length)
-    return padded(array, wanted.length) if isinstance(wanted, CharType) else array
+    return padded(array, wanted.length) if isinstance(wanted, hive.CharType) else array
+
+
+def _each(array: pa.Array, function: Callable[[Any], _R | None]) -> list[_R | None]:
+    """Return the function's result for each value; None for NULL."""
+    return [None if value is None else function(value) for value in array.to_pylist()]
 
 
 def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
@@ -127,9 +123,7 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
             [None if text is None else _parsed_long(text) for text in texts(array)], pa.int64()
         )
     elif pa.types.is_decimal(source):
-        array = pa.array(
-            [None if v is None else _within_long(int(v)) for v in array.to_pylist()], pa.int64()
-        )
+        array = pa.array(_each(array, lambda value: _within_long(int(value))), pa.int64())
     elif pa.types.is_floating(source):
         array = _truncated(array)
     elif not pa.types.is_integer(source):
@@ -194,7 +188,7 @@ def _parsed_double(text: str) -> float | None:
     return float(plain if plain.endswith("Infinity") else plain.rstrip("fFdD"))
 
 
-def _to_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array | None:
+def _to_decimal(array: pa.Array, wanted: hive.DecimalType) -> pa.Array | None:
     exact = _exact_values(array)
     if exact is None:
         return None
@@ -214,9 +208,9 @@ def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
         values: list[Decimal | None] = array.to_pylist()
         return values
     if pa.types.is_boolean(source) or pa.types.is_integer(source):
-        return [None if value is None else Decimal(int(value)) for value in array.to_pylist()]
+        return _each(array, lambda value: Decimal(int(value)))
     if pa.types.is_floating(source):
-        spelt = [None if v is None else double_text(v) for v in array.to_pylist()]
+        spelt = _each(array, hive_text.double_text)
     elif pa.types.is_string(source):
         spelt = [None if text is None else text.strip(_JAVA_BLANKS) for text in texts(array)]
     elif pa.types.is_struct(source):
@@ -259,27 +253,23 @@ def _to_string(array: pa.Array) -> pa.Array | None:
     return None
 
 
-def _boolean_texts(array: pa.Array) -> Texts:
-    return [None if value is None else str(value).upper() for value in array.to_pylist()]
-
-
-def _number_texts(array: pa.Array) -> Texts:
+def _number_texts(array: pa.Array) -> hive_text.Texts:
     # Hive 4 prints a float as a double, Hive 3.1 as a float. ORC converts NaN to NULL when the
     # wanted type is a string (StringGroupFromDoubleTreeReader).
-    return [None if text == "NaN" else text for text in double_texts(array.cast(pa.float64()))]
+    return [
+        None if text == "NaN" else text for text in hive_text.double_texts(array.cast(pa.float64()))
+    ]
 
 
-def _binary_texts(array: pa.Array) -> Texts:
-    return [None if value is None else value.hex(" ") for value in array.to_pylist()]
-
-
-_TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Texts]], ...]] = (
-    (pa.types.is_boolean, _boolean_texts),
+_TEXTS: Final[
+    tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], hive_text.Texts]], ...]
+] = (
+    (pa.types.is_boolean, lambda array: _each(array, lambda value: str(value).upper())),
     (pa.types.is_floating, _number_texts),
-    (pa.types.is_decimal, decimal_texts),
-    (pa.types.is_date32, date_texts),
-    (pa.types.is_struct, timestamp_texts),
-    (pa.types.is_binary, _binary_texts),
+    (pa.types.is_decimal, hive_text.decimal_texts),
+    (pa.types.is_date32, hive_text.date_texts),
+    (pa.types.is_struct, hive_text.timestamp_texts),
+    (pa.types.is_binary, lambda array: _each(array, lambda value: value.hex(" "))),
 )
 
 
@@ -327,19 +317,16 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
     source = array.type
     if pa.types.is_date32(source):
         seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * SECONDS_A_DAY
-        return pa.StructArray.from_arrays(
-            [pa.array(seconds), pa.array(np.zeros(len(array), dtype=np.int32))],
-            fields=[PAIR_TYPE.field(SECONDS), PAIR_TYPE.field(NANOS)],
-            mask=array.is_null(),
-        )
+        midnights = Instants(seconds, np.zeros_like(seconds), ~null_mask(array))
+        return in_form(midnights, TimestampForm.PAIR, None, path="", column="")
     if pa.types.is_string(source):
         return _pairs([None if text is None else _parsed_timestamp(text) for text in texts(array)])
     if pa.types.is_boolean(source) or pa.types.is_integer(source):
-        pairs = [None if v is None else (int(v), 0) for v in array.to_pylist()]
+        pairs = _each(array, lambda value: (int(value), 0))
     elif pa.types.is_floating(source):
-        pairs = [None if v is None else _of_double(v) for v in array.cast(pa.float64()).to_pylist()]
+        pairs = _each(array.cast(pa.float64()), _of_double)
     elif pa.types.is_decimal(source):
-        pairs = [None if v is None else _of_decimal(v) for v in array.to_pylist()]
+        pairs = _each(array, _of_decimal)
     else:
         return None
     for pair in pairs:
@@ -355,11 +342,8 @@ def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
 
 
 def _parsed_timestamp(text: str) -> tuple[int, int] | None:
-    """Parse a timestamp like ORC's TIMESTAMP_FORMAT; return None for a malformed timestamp.
-
-    Java resolves it smartly: a missing day of a month becomes the month's last day, and 24:00 is
-    the next day's begin.
-    """
+    # As ORC's TIMESTAMP_FORMAT: a missing day of a month becomes the month's last day, and 24:00 is
+    # the next day's begin.
     match = _JAVA_TIMESTAMP.match(text)
     if match is None or match[1] == "-0000":
         return None
@@ -379,10 +363,8 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
 
 
 def _of_double(value: float) -> tuple[int, int] | None:
-    """Round a number of seconds to milliseconds like Java's Math.round.
-
-    ORC returns NULL if the rounded number has the other sign, or exceeds 64 bits.
-    """
+    # Java's Math.round to milliseconds; ORC returns NULL if the result has the other sign, or
+    # exceeds 64 bits.
     scaled = value * 1000
     if not math.isfinite(scaled) or abs(scaled) >= 1 << 63:
         return None
@@ -401,14 +383,10 @@ def _of_decimal(value: Decimal) -> tuple[int, int] | None:
     return None if abs(seconds) > _LONGEST_INSTANT else (seconds, rest)
 
 
-def _to_binary(array: pa.Array) -> pa.Array | None:
-    return array.cast(pa.binary()) if pa.types.is_string(array.type) else None
-
-
 _OTHERS: Final[Mapping[str, Callable[[pa.Array], pa.Array | None]]] = {
     "string": _to_string,
     "boolean": _to_boolean,
-    "binary": _to_binary,
+    "binary": lambda array: array.cast(pa.binary()) if pa.types.is_string(array.type) else None,
     "date": _to_date,
     "timestamp": _to_timestamp,
 }

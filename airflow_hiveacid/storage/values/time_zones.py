@@ -1,17 +1,14 @@
 """Offsets of time zones from UTC, as Java's `java.util.TimeZone` computes them.
 
 An ORC stripe names the time zone of its writer. Hive's readers shift the stripe's timestamps with
-Java's rules for this zone. Java's rules come from the same database as those of other programs, but
-Java ignores all rules before 1900, and uses the zone's present standard offset instead
+Java's rules for this zone. They come from the same database as those of other programs, but Java
+ignores all rules before 1900, and uses the zone's present standard offset instead
 (ZoneInfoFile.getZoneInfo0). Most C libraries use local mean time there. Java also knows names that
-the database lacks: short names (JST) and custom offsets (GMT+08:00).
+the database lacks: short names (JST) and custom offsets (GMT+08:00). For the instants of Parquet
+files, Hive uses `java.time`, which follows the database also before 1900 (`civil_zone_of`).
 
-Hive converts the instants of Parquet files with Java's newer classes (`java.time`) instead. They
-follow the database, also before 1900 (`civil_zone_of`).
-
-The input is the name of a zone, and seconds as NumPy arrays. The rules come from the package
-`tzdata`, or from the system's files if the package is not installed. The package comes first,
-because Debian's files contain other rules for the time before 1970.
+The rules come from the package `tzdata`, or from the system's files if it is not installed. The
+package comes first, because Debian's files contain other rules for the time before 1970.
 
 Example:
     >>> year_1899, year_2024 = -2_208_990_000, 1_720_000_000
@@ -174,11 +171,7 @@ def zone_of(name: str) -> TimeZone:
 
 @functools.lru_cache(maxsize=64)
 def civil_zone_of(name: str) -> TimeZone:
-    """Return the zone with this name, with the rules of `java.time.ZoneId`.
-
-    Raises:
-        LookupError: neither Java nor the database knows the name.
-    """
+    """Act like `zone_of` with the rules of `java.time.ZoneId`."""
     if offset := _CIVIL_OFFSET.fullmatch(name):
         sign, hours, minutes, seconds = offset.groups(default="0")
         if int(hours) <= _MOST_CIVIL_HOURS:
@@ -267,10 +260,8 @@ def _parsed(content: bytes) -> tuple[list[tuple[int, int]], int, str]:
 
 
 def _sections(content: bytes, at: int, size: int) -> tuple[int, int, int, int]:
-    """Return the begin of a block's data, its numbers of changes and types, and its end.
-
-    The block starts with a header at `at`; its times have `size` bytes.
-    """
+    # A block has a header at `at`, and times of `size` bytes. Return the begin of its data, its
+    # numbers of changes and types, and its end.
     *_, utc, std, leaps, changes, types, chars = _HEADER.unpack_from(content, at)
     begin = at + _HEADER.size
     end = begin + changes * (size + 1) + types * 6 + chars + leaps * (size + 4) + std + utc
@@ -278,11 +269,8 @@ def _sections(content: bytes, at: int, size: int) -> tuple[int, int, int, int]:
 
 
 def _last_rules(text: str) -> tuple[int, list[tuple[int, int]]]:
-    """Return the standard offset, and all changes until the end of the first cycle.
-
-    Java takes the smaller offset for standard time, also where a law calls winter time the
-    exception, as in Ireland.
-    """
+    # Java takes the smaller offset for standard time, also where a law calls winter time the
+    # exception, as in Ireland.
     match = _POSIX.fullmatch(text)
     if match is None:
         raise LookupError(text)

@@ -156,7 +156,6 @@ def in_form(
 
 
 def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the timestamps that fit into 64 bits in this unit."""
     low, high = -(1 << 63) // units_a_second, ((1 << 63) - 1) // units_a_second
     nanos_a_unit = NANOS_A_SECOND // units_a_second
     first = -(1 << 63) % units_a_second * nanos_a_unit
@@ -228,16 +227,11 @@ def _mapped(
 
 
 def _as_pair(array: pa.Array) -> pa.Array:
-    seconds, nanos = seconds_and_nanos(array)
-    return pa.StructArray.from_arrays(
-        [pa.array(seconds), pa.array(nanos.astype(np.int32))],
-        fields=list(PAIR_TYPE),
-        mask=array.is_null(),
-    )
+    times = Instants(*seconds_and_nanos(array), ~null_mask(array))
+    return in_form(times, TimestampForm.PAIR, None, path="", column="")
 
 
 def _as_microseconds(array: pa.Array) -> pa.Array:
-    seconds = array.field(array.type.get_field_index(SECONDS)).fill_null(0).to_numpy()
-    nanos = array.field(array.type.get_field_index(NANOS)).fill_null(0).to_numpy()
-    counts = seconds * _MICROS_A_SECOND + nanos.astype(np.int64) // _NANOS_A_MICRO
-    return pa.array(counts, mask=null_mask(array)).cast(pa.timestamp("us"))
+    times = of_pairs(array)
+    counts = times.seconds * _MICROS_A_SECOND + times.nanos // _NANOS_A_MICRO
+    return pa.array(counts, mask=~times.valid).cast(pa.timestamp("us"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,17 +11,13 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from tests.contract.bench import V3_PARAMS, V4_PARAMS, Bench
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.login_lab import LoginLab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _numbers = itertools.count(1)
 
@@ -44,7 +40,7 @@ def _bench(request: pytest.FixtureRequest) -> Bench:
         return Bench(clock=clock, make_client=lambda: FakeClient(server))
     fixture = "hive_metastore_3" if version.startswith("3") else "hive_metastore"
     endpoint = MetastoreEndpoint(uris=(request.getfixturevalue(fixture).uri,))
-    return Bench(clock=SystemClock(), make_client=lambda: connect(endpoint))
+    return Bench(clock=Clock(), make_client=lambda: connect(endpoint))
 
 
 @pytest.fixture(scope="session")

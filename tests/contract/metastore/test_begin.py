@@ -1,49 +1,28 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-)
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    InsertOnlyTableError,
-    LockNotAcquiredError,
-    NotTransactionalError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format import conflicts, errors, ids, snapshot
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.client.catalog_calls import _WriteContext
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
-from airflow_hiveacid.metastore.txn_values import TxnType
-from tests.contract.bench import REAL_PARAMS, access, month, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
-
-SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = conflicts.DataOperation
 
 
 class BodyError(Exception):
     """What goes wrong in a body."""
 
 
-def now(client: MetastorePort, table: TableInfo) -> ValidWriteIdList:
+def now(client: MetastorePort, table: TableInfo) -> snapshot.ValidWriteIdList:
     return client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
 
 
@@ -118,7 +97,7 @@ def test_a_reader_holds_shared_read_locks_and_commits_at_its_end(
     table = bench.partitioned("1", "2")
     with bench.begin(client, None, reads=[access(table, SELECT, partitions=(month("1"),))]) as txn:
         (lock,) = client.show_locks(table.ref)
-        assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
+        assert (lock.lock_type, lock.partition) == (conflicts.LockType.SHARED_READ, "month=1")
         assert txn.write_ids == {}
         assert txn.txn_id in client.valid_txns().open
     assert client.show_locks(table.ref) == ()
@@ -146,7 +125,7 @@ def test_a_lock_that_times_out_is_withdrawn_and_the_error_names_its_holder(
     holder = start(bench.client(), access(table, OVERWRITE))
     began_s = bench.clock.monotonic()
     with (
-        pytest.raises(LockNotAcquiredError, match=r"exclusive on .*by hand") as caught,
+        pytest.raises(errors.LockNotAcquiredError, match=r"exclusive on .*by hand") as caught,
         bench.begin(client, "waiter", lock_timeout_s=0.5, writes=[access(table, UPDATE)]),
     ):
         pytest.fail("the body must not run")
@@ -186,7 +165,9 @@ def test_a_waiting_transaction_gets_its_lock_when_the_holder_ends(
         client, job_terms("waiter", lock_timeout_s=20, clock=clock), writes=[access(table, UPDATE)]
     ) as txn:
         locks = client.show_locks(table.ref)
-        assert {(lock.txn_id, lock.state) for lock in locks} == {(txn.txn_id, LockState.ACQUIRED)}
+        assert {(lock.txn_id, lock.state) for lock in locks} == {
+            (txn.txn_id, conflicts.LockState.ACQUIRED)
+        }
 
 
 def test_an_update_restarts_if_another_update_commits_before_its_snapshot(
@@ -240,10 +221,10 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conf
             late = components_for([], [access(table, UPDATE)], client.generation)
             client.lock(LockRequest(txn_id=slow.txn_id, components=late, agent_info="late"))
 
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         race()
     assert now(client, table).aborted == (1,)
-    assert now(client, table).is_visible(WriteId(2))
+    assert now(client, table).is_visible(ids.WriteId(2))
     assert client.show_locks(table.ref) == ()
 
 
@@ -263,7 +244,7 @@ def test_a_transaction_that_another_client_aborted_cannot_commit(
 ) -> None:
     table = bench.table()
     with (
-        pytest.raises(TransactionAbortedError),
+        pytest.raises(errors.TransactionAbortedError),
         bench.begin(client, writes=[access(table, INSERT)]) as txn,
     ):
         assert bench.client().abort_txn(txn.txn_id)
@@ -331,12 +312,12 @@ def test_unsupported_writes_are_refused_before_a_transaction_is_opened(
     insert_only = bench.table("insert_only", kind=TransactionalKind.INSERT_ONLY)
     before = client.valid_txns().high_watermark
     with (
-        pytest.raises(NotTransactionalError, match="plain"),
+        pytest.raises(errors.NotTransactionalError, match="plain"),
         begin(client, job_terms(), writes=[access(plain, INSERT)]),
     ):
         pytest.fail("the body must not run")
     with (
-        pytest.raises(InsertOnlyTableError, match="DELETE and UPDATE"),
+        pytest.raises(errors.InsertOnlyTableError, match="DELETE and UPDATE"),
         begin(client, job_terms(), writes=[access(insert_only, UPDATE, DELETE)]),
     ):
         pytest.fail("the body must not run")
@@ -348,7 +329,7 @@ def test_a_heartbeat_interval_as_long_as_the_transaction_timeout_is_refused(
 ) -> None:
     table = bench.table()
     with (
-        pytest.raises(ConfigurationError, match="heartbeat_s=60"),
+        pytest.raises(errors.ConfigurationError, match="heartbeat_s=60"),
         begin(client, job_terms(heartbeat_s=TXN_TIMEOUT_S), writes=[access(table, INSERT)]),
     ):
         pytest.fail("the body must not run")
@@ -364,5 +345,5 @@ def test_writes_of_a_named_mixed_case_partition_conflict_on_every_metastore_vers
     with bench.begin(rival, writes=[access(table, UPDATE, partitions=(month("Jan"),))]):
         pass
     client.add_dynamic_partitions(slow, slow_write, table.ref, [month("Jan")], UPDATE)
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         client.commit_txn(slow)

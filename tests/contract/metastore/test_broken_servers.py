@@ -7,36 +7,24 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    MetastoreAnswerError,
-    MetastoreUnavailableError,
-)
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format import errors, ids, table
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksRequest, ShowLocksResponse
-from airflow_hiveacid.metastore.gen.notifications.ttypes import (
-    CurrentNotificationEventId,
-    NotificationEvent,
-    NotificationEventResponse,
-)
+from airflow_hiveacid.metastore.gen.notifications import ttypes
 from airflow_hiveacid.metastore.gen.service import Metastore
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _HEAD_BYTES = 64 * 1024
 
@@ -82,7 +70,7 @@ def test_a_call_times_out_even_if_the_server_sends_a_byte_now_and_then() -> None
     with (
         answering(lambda _, connection: drip(reply(), connection)) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=1.0)) as client,
-        pytest.raises(MetastoreUnavailableError, match=r"show_locks.*time"),
+        pytest.raises(errors.MetastoreUnavailableError, match=r"show_locks.*time"),
     ):
         client.show_locks()
 
@@ -108,7 +96,7 @@ def test_an_http_call_times_out_even_if_the_server_sends_a_byte_now_and_then(par
                 call_timeout_s=1.0,
             )
         ) as client,
-        pytest.raises(MetastoreUnavailableError, match="timed out"),
+        pytest.raises(errors.MetastoreUnavailableError, match="timed out"),
     ):
         client.show_locks()
 
@@ -134,7 +122,7 @@ def test_a_reply_to_a_different_call_raises_an_error(wrong: dict[str, object]) -
     with (
         answering(lambda _, connection: connection.sendall(reply(**wrong))) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=5.0)) as client,
-        pytest.raises(MetastoreAnswerError, match=r"expected reply \d+ to show_locks"),
+        pytest.raises(errors.MetastoreAnswerError, match=r"expected reply \d+ to show_locks"),
     ):
         client.show_locks()
 
@@ -173,10 +161,10 @@ def test_an_unreadable_string_in_a_reply_raises_a_retryable_error(text: bytes) -
     with (
         answering(lambda _, connection: connection.sendall(_in_place_of_the_list(text))) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
-        pytest.raises(HiveAcidError) as caught,
+        pytest.raises(errors.HiveAcidError) as caught,
     ):
         client.show_locks()
-    assert isinstance(caught.value, MetastoreUnavailableError)
+    assert isinstance(caught.value, errors.MetastoreUnavailableError)
     assert caught.value.retryable
 
 
@@ -194,7 +182,7 @@ def test_a_reply_field_of_a_wrong_type_raises_a_typed_error(field: bytes) -> Non
     with (
         answering(lambda _, connection: connection.sendall(data)) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
-        pytest.raises(MetastoreAnswerError, match=r"show_locks.*cannot be read"),
+        pytest.raises(errors.MetastoreAnswerError, match=r"show_locks.*cannot be read"),
     ):
         client.show_locks()
 
@@ -204,7 +192,7 @@ def test_a_lock_without_a_state_raises_a_typed_error() -> None:
     with (
         answering(lambda _, connection: connection.sendall(data)) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
-        pytest.raises(MetastoreAnswerError, match=r"show_locks.*contains the value None"),
+        pytest.raises(errors.MetastoreAnswerError, match=r"show_locks.*contains the value None"),
     ):
         client.show_locks()
 
@@ -221,10 +209,10 @@ def test_a_wrong_argument_raises_a_type_error_and_not_a_reply_error() -> None:
             connection.call("show_locks", 1, 2, repeat=Repeat.SAFE)
 
 
-def _log(*events: tuple[int, str, str]) -> Callable[[Any], NotificationEventResponse]:
+def _log(*events: tuple[int, str, str]) -> Callable[[Any], ttypes.NotificationEventResponse]:
     """What a server of 3.1 says of its log; it knows no list of kinds to leave out."""
     known = [
-        NotificationEvent(
+        ttypes.NotificationEvent(
             eventId=number,
             eventTime=100 + number,
             eventType=kind,
@@ -235,9 +223,9 @@ def _log(*events: tuple[int, str, str]) -> Callable[[Any], NotificationEventResp
         for number, kind, message in events
     ]
 
-    def answer(request: Any) -> NotificationEventResponse:  # noqa: ANN401
+    def answer(request: Any) -> ttypes.NotificationEventResponse:  # noqa: ANN401
         later = [event for event in known if event.eventId > request.lastEvent]
-        return NotificationEventResponse(events=later[: request.maxEvents])
+        return ttypes.NotificationEventResponse(events=later[: request.maxEvents])
 
     return answer
 
@@ -249,21 +237,21 @@ _LONG = "x" * 17_000_000
 @pytest.mark.parametrize(
     ("events", "told"),
     [
-        ([(3, "ADD_PARTITION", _LONG)], {WriteId(1): 104}),
+        ([(3, "ADD_PARTITION", _LONG)], {ids.WriteId(1): 104}),
         # What cannot be read may have given the name to another table.
         ([(3, "ALTER_TABLE", _LONG)], {}),
     ],
     ids=["of a kind that says nothing", "of one that may"],
 )
 def test_a_17_mb_event_hides_commits_only_if_it_may_be_a_rename_of_a_table(
-    events: list[tuple[int, str, str]], told: dict[WriteId, int]
+    events: list[tuple[int, str, str]], told: dict[ids.WriteId, int]
 ) -> None:
     log = _log((2, "ALLOC_WRITE_ID_EVENT", _GIVEN), *events, (4, "COMMIT_TXN", '{"txnid": 7}'))
     with (
         StubServer(
-            get_current_notificationEventId=lambda: CurrentNotificationEventId(eventId=4),
+            get_current_notificationEventId=lambda: ttypes.CurrentNotificationEventId(eventId=4),
             get_next_notification=log,
         ) as server,
         connect(MetastoreEndpoint(uris=(server.uri,))) as client,
     ):
-        assert client.logged_commits(TableRef("db", "t")) == told
+        assert client.logged_commits(table.TableRef("db", "t")) == told

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, TableDiffersError, TableNotFoundError
+from airflow_hiveacid.format import conflicts, errors, ids, snapshot
 from airflow_hiveacid.format.table import (
     Column,
     Constraints,
@@ -18,23 +18,15 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import catalog_calls
 from airflow_hiveacid.metastore.client.connection import Repeat
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table
 from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
-from tests.contract.bench import REAL_PARAMS, month
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import REAL_PARAMS, Bench, month
 
 _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 
@@ -91,13 +83,13 @@ def test_a_flat_table_is_recognized_as_not_transactional(bench: Bench) -> None:
 
 
 def test_a_sorted_transactional_table_is_refused(bench: Bench) -> None:
-    with pytest.raises(MetastoreCallError, match="sorted"):
+    with pytest.raises(errors.MetastoreCallError, match="sorted"):
         bench.table(bucket_columns=("id",), num_buckets=2, sort_columns=("id",))
 
 
 def test_a_table_cannot_be_created_twice(bench: Bench) -> None:
     bench.table()
-    with pytest.raises(MetastoreCallError, match="already exists"):
+    with pytest.raises(errors.MetastoreCallError, match="already exists"):
         bench.table()
 
 
@@ -115,7 +107,7 @@ def test_a_table_is_created_only_if_missing_and_a_different_one_is_refused(
     assert ensure_table(client, new) is False
     place = client.get_table(new.ref).location
     assert ensure_table(client, dataclasses.replace(new, location=place)) is False
-    with pytest.raises(TableDiffersError, match="its buckets are 2 instead of 3"):
+    with pytest.raises(errors.TableDiffersError, match="its buckets are 2 instead of 3"):
         ensure_table(client, dataclasses.replace(new, num_buckets=3))
 
 
@@ -123,11 +115,11 @@ def test_the_error_about_a_missing_table_contains_its_name(
     bench: Bench, client: MetastorePort
 ) -> None:
     ref = TableRef(bench.db, "nothing")
-    with pytest.raises(TableNotFoundError, match=f"{bench.db}.nothing"):
+    with pytest.raises(errors.TableNotFoundError, match=f"{bench.db}.nothing"):
         client.get_table(ref)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         client.drop_table(ref)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         client.get_table(TableRef("no_such_database", "t"))
 
 
@@ -251,7 +243,7 @@ def test_an_analysis_started_before_a_write_cannot_mark_statistics_accurate_afte
     table = bench.table(parameters=parameters)
     ref = table.ref
 
-    def listed(own: WriteId) -> ValidWriteIdList:
+    def listed(own: ids.WriteId) -> snapshot.ValidWriteIdList:
         return client.valid_write_ids([ref], client.valid_txns())[ref].with_own(own)
 
     writer = client.open_txn()
@@ -281,7 +273,7 @@ def test_only_a_4x_metastore_turns_a_flat_table_into_an_external_table(
     bench: Bench, client: MetastorePort
 ) -> None:
     is_external = bench.table(kind=TransactionalKind.NONE).parameters.get("EXTERNAL") == "TRUE"
-    assert is_external is (client.generation is MetastoreGeneration.V4)
+    assert is_external is (client.generation is conflicts.MetastoreGeneration.V4)
 
 
 def test_a_transactional_table_is_created_in_the_location_of_its_database(

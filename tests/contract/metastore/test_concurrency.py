@@ -5,30 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, WriteConflictError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import PostgresDatabase
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access, month
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 INSERT, UPDATE, DELETE = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
 _COLUMNS: Final = (Column(name="id", type="bigint"),)

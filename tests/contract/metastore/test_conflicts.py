@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, conflict
 from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
-from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from tests.contract.bench import access, month, start
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import Bench, access, month, start
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

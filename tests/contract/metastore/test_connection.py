@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    MetastoreCallError,
-    MetastoreInternalError,
-    MetastoreUnavailableError,
-    MetastoreVersionError,
-)
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import connect, server_states
+from airflow_hiveacid.metastore.client.metastore_client import (
+    MetastoreClient,
+    connect,
+    server_states,
+)
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     LockResponse,
@@ -34,22 +33,11 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     Partition,
     StorageDescriptor,
 )
-from airflow_hiveacid.metastore.gen.transactions.ttypes import (
-    GetOpenTxnsInfoResponse,
-    GetOpenTxnsResponse,
-    GetValidWriteIdsResponse,
-    OpenTxnsResponse,
-    TxnInfo,
-)
+from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-
-NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+NOTHING_OPEN = ttypes.GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 
 
 def client_of(*uris: str, call_timeout_s: float = 2.0, user: str | None = None) -> MetastoreClient:
@@ -67,7 +55,7 @@ def v4(**answers: Callable[..., object]) -> StubServer:
 def v3(**answers: Callable[..., object]) -> StubServer:
     known = {
         "get_open_txns": lambda: NOTHING_OPEN,
-        "get_valid_write_ids": lambda _: GetValidWriteIdsResponse(tblValidWriteIds=[]),
+        "get_valid_write_ids": lambda _: ttypes.GetValidWriteIdsResponse(tblValidWriteIds=[]),
     }
     return StubServer(**{**known, **answers})
 
@@ -111,14 +99,14 @@ def test_a_server_without_write_ids_is_refused_as_too_old() -> None:
     with (
         StubServer(get_open_txns=lambda: NOTHING_OPEN) as server,
         client_of(server.uri) as client,
-        pytest.raises(MetastoreVersionError, match=r"older than Hive 3\.0"),
+        pytest.raises(errors.MetastoreVersionError, match=r"older than Hive 3\.0"),
     ):
         client.open_txn()
 
 
 def test_a_call_that_only_newer_servers_support_raises_a_version_error() -> None:
     with served(v3()) as (server, client):
-        with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
+        with pytest.raises(errors.MetastoreVersionError, match="find_next_compact2"):
             client.find_next_compaction("w", worker_version="1")
         # The connection is still good.
         assert client.valid_txns().high_watermark == 7
@@ -136,9 +124,9 @@ def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_connection_is_lost(
 def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     with served(v4(lock=hang_up, commit_txn=hang_up)) as (server, client):
-        with pytest.raises(MetastoreUnavailableError, match="lock"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="lock"):
             client.lock(request)
-        with pytest.raises(MetastoreUnavailableError, match="commit_txn"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="commit_txn"):
             client.commit_txn(TxnId(1))
         assert (server.calls.count("lock"), server.calls.count("commit_txn")) == (1, 1)
 
@@ -153,9 +141,9 @@ def test_an_internal_error_is_retried_if_safe_and_then_reported_as_unavailable()
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     with served(v4(show_locks=lambda _: next(answers)(), lock=stumble)) as (server, client):
         assert client.show_locks() == ()
-        with pytest.raises(MetastoreUnavailableError, match="Internal error"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="Internal error"):
             client.show_locks()
-        with pytest.raises(MetastoreUnavailableError, match="Internal error"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="Internal error"):
             client.lock(request)
         assert server.calls.count("lock") == 1
 
@@ -199,8 +187,8 @@ def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() 
 
 
 def test_a_transaction_in_an_unknown_state_may_be_open() -> None:
-    listed = [TxnInfo(id=n, state=n, user="u", hostname="h") for n in (1, 2, 3, 99)]
-    answer = GetOpenTxnsInfoResponse(txn_high_water_mark=99, open_txns=listed)
+    listed = [ttypes.TxnInfo(id=n, state=n, user="u", hostname="h") for n in (1, 2, 3, 99)]
+    answer = ttypes.GetOpenTxnsInfoResponse(txn_high_water_mark=99, open_txns=listed)
     with served(v4(get_open_txns_info=lambda: answer)) as (_, client):
         found = client.open_txns_info()
     assert [(one.state.value, one.may_be_open) for one in found] == [
@@ -240,7 +228,7 @@ def test_servers_are_tried_in_order_and_the_next_one_after_a_lost_connection() -
 def test_the_error_names_all_servers_if_none_is_reachable() -> None:
     one, other = (f"thrift://127.0.0.1:{refused_port()}" for _ in range(2))
     client = client_of(one, other)
-    with pytest.raises(MetastoreUnavailableError, match="refused") as caught:
+    with pytest.raises(errors.MetastoreUnavailableError, match="refused") as caught:
         client.valid_txns()
     assert one in str(caught.value)
     assert other in str(caught.value)
@@ -256,7 +244,7 @@ def test_a_call_to_a_server_that_never_responds_times_out() -> None:
     with v4(show_locks=wait) as server:
         client = client_of(server.uri, call_timeout_s=0.3)
         # Were it waited for, the error would be that it hung up.
-        with pytest.raises(MetastoreUnavailableError, match=r"show_locks.*time"):
+        with pytest.raises(errors.MetastoreUnavailableError, match=r"show_locks.*time"):
             client.show_locks()
         never.set()
         client.close()
@@ -266,13 +254,13 @@ def test_a_connection_lost_at_the_first_call_names_the_possible_causes() -> None
     with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
         client = client_of(server.uri)
         with pytest.raises(
-            MetastoreUnavailableError,
+            errors.MetastoreUnavailableError,
             match=r"disconnected before it answered .*no free worker thread .*a required login",
         ):
             client.valid_txns()
     with served(v4(show_locks=hang_up)) as (server, client):
         client.valid_txns()
-        with pytest.raises(MetastoreUnavailableError) as caught:
+        with pytest.raises(errors.MetastoreUnavailableError) as caught:
             client.show_locks()
         assert "login" not in str(caught.value)
 
@@ -291,7 +279,7 @@ def test_a_server_that_is_not_a_metastore_is_reported_as_unavailable() -> None:
 
         threading.Thread(target=greet, daemon=True).start()
         client = client_of(f"thrift://127.0.0.1:{listener.getsockname()[1]}")
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             client.valid_txns()
 
 
@@ -315,7 +303,7 @@ def test_the_error_contains_the_reason_why_the_server_refused_the_user() -> None
     with (
         v4(set_ugi=set_ugi) as server,
         client_of(server.uri, user="nobody") as client,
-        pytest.raises(MetastoreCallError, match="no such user nobody"),
+        pytest.raises(errors.MetastoreCallError, match="no such user nobody"),
     ):
         client.valid_txns()
 
@@ -325,7 +313,7 @@ def test_a_meta_exception_of_a_repeatable_call_is_retried_once_on_a_new_connecti
         raise MetaException(message="Persistence Manager has been closed")
 
     with served(v4(get_table_req=refuse)) as (server, client):
-        with pytest.raises(MetastoreCallError, match="Persistence Manager"):
+        with pytest.raises(errors.MetastoreCallError, match="Persistence Manager"):
             client.get_table(TableRef("db", "t"))
         assert (server.calls.count("get_table_req"), server.connections) == (2, 2)
 
@@ -333,7 +321,7 @@ def test_a_meta_exception_of_a_repeatable_call_is_retried_once_on_a_new_connecti
 def test_the_response_to_an_interrupted_call_is_not_read_by_the_next_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answer = OpenTxnsResponse(txn_ids=[41])
+    answer = ttypes.OpenTxnsResponse(txn_ids=[41])
     with served(v4(open_txns=lambda _: answer)) as (server, client):
         assert client.open_txn() == 41
         stubs = client._connection._own_stubs()
@@ -354,10 +342,10 @@ def test_a_commit_does_not_wait_for_the_response_to_an_interrupted_call(
 ) -> None:
     committed = threading.Event()
 
-    def open_txns(_: object) -> OpenTxnsResponse:
+    def open_txns(_: object) -> ttypes.OpenTxnsResponse:
         if server.calls.count("open_txns") > 1:
             committed.wait(timeout=10)
-        return OpenTxnsResponse(txn_ids=[41])
+        return ttypes.OpenTxnsResponse(txn_ids=[41])
 
     with served(v4(open_txns=open_txns, commit_txn=lambda _: committed.set())) as (server, client):
         assert client.open_txn() == 41
@@ -434,7 +422,7 @@ def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:
     with served(v4(get_partitions_by_names=refuse)) as (_, client):
         for _ in range(2):
             sizes.clear()
-            with pytest.raises(MetastoreCallError, match="no access"):
+            with pytest.raises(errors.MetastoreCallError, match="no access"):
                 list(client._locations(ref, ["day=1", "day=2", "day=3"]))
             assert sizes == [3, 3, 1, 1]
 
@@ -451,12 +439,12 @@ def test_a_slow_or_unreachable_server_is_not_asked_again_with_fewer_items() -> N
         v4(get_partitions_by_names=wait) as server,
         client_of(server.uri, call_timeout_s=0.5) as client,
     ):
-        with pytest.raises(MetastoreUnavailableError, match="get_partitions_by_names"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="get_partitions_by_names"):
             list(client._locations(ref, names))
         waits.set()
         assert set(sizes) == {100}
     gone = client_of(f"thrift://127.0.0.1:{refused_port()}")
-    with pytest.raises(MetastoreUnavailableError, match="connect"):
+    with pytest.raises(errors.MetastoreUnavailableError, match="connect"):
         list(gone._locations(ref, names))
 
 
@@ -477,7 +465,7 @@ def test_an_unreachable_server_is_told_once_and_without_a_traceback(
         for _ in range(3):
             with client_of(f"thrift://{dead}", well.uri) as client:
                 assert client.show_locks() == ()
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             client_of(f"thrift://{dead}").show_locks()
     (told,) = caplog.records
     assert told.levelname == "WARNING"
@@ -499,7 +487,7 @@ def test_the_reached_limit_of_open_transactions_is_named() -> None:
         raise NotImplementedError
 
     for open_txns, is_reached in ((range(1, 10), True), (range(1, 5), False)):
-        listed = GetOpenTxnsResponse(
+        listed = ttypes.GetOpenTxnsResponse(
             txn_high_water_mark=99, open_txns=list(open_txns), abortedBits=b""
         )
         with (
@@ -509,7 +497,7 @@ def test_the_reached_limit_of_open_transactions_is_named() -> None:
                 get_config_value=lambda *_: "10",
             ) as server,
             client_of(server.uri) as client,
-            pytest.raises(MetastoreInternalError, match="failed in open_txns") as caught,
+            pytest.raises(errors.MetastoreInternalError, match="failed in open_txns") as caught,
         ):
             client.open_txn()
         words = "9 transactions are open, and metastore.max.open.txns is 10"

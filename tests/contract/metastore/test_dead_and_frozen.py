@@ -7,39 +7,29 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    MetastoreUnavailableError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.bench import access, month, start, wait_until
 from tests.support.chosen_versions import chosen
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-
 pytestmark = pytest.mark.server
 
-INSERT, UPDATE = DataOperation.INSERT, DataOperation.UPDATE
+INSERT, UPDATE = conflicts.DataOperation.INSERT, conflicts.DataOperation.UPDATE
 TIMEOUT_S: Final = 4.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
@@ -91,7 +81,7 @@ def make_table(client: MetastoreClient, name: str, **changes: object) -> TableIn
     return client.create_table(new)
 
 
-def is_visible(client: MetastoreClient, table: TableInfo, write_id: WriteId) -> bool:
+def is_visible(client: MetastoreClient, table: TableInfo, write_id: ids.WriteId) -> bool:
     write_ids = client.valid_write_ids([table.ref], client.valid_txns())
     return write_ids[table.ref].is_visible(write_id)
 
@@ -179,7 +169,7 @@ def test_a_committed_row_survives_a_kill_of_its_job_and_of_the_metastore(
     hms.kill()
     writer.kill()
     writer.communicate()
-    with pytest.raises(MetastoreUnavailableError, match="refused"):
+    with pytest.raises(errors.MetastoreUnavailableError, match="refused"):
         client.valid_txns()
     hms.start()
     write_ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
@@ -194,7 +184,7 @@ def test_a_metastore_restart_during_a_transaction_leaves_all_of_it_or_nothing(
     try:
         with begin(client, job_terms(), writes=[access(table, INSERT)]) as txn:
             hms.restart()
-    except TransactionAbortedError:
+    except errors.TransactionAbortedError:
         outcome = "aborted"  # it took longer to come back than it is patient
     assert is_visible(client, table, txn.write_ids[table.ref]) is (outcome == "committed")
     wait_until(lambda: not client.show_locks(table.ref))
@@ -208,7 +198,7 @@ def test_a_metastore_killed_before_the_commit_raises_commit_state_unknown(
             hms.kill()
 
     with (
-        pytest.raises(CommitStateUnknownError, match="may or may not"),
+        pytest.raises(errors.CommitStateUnknownError, match="may or may not"),
         begin(client, job_terms(on_step=die), writes=[access(table, INSERT)]) as txn,
     ):
         pass

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockType
-from airflow_hiveacid.format.errors import (
-    DefinitionError,
-    LockNotAcquiredError,
-    MetastoreCallError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,
@@ -34,13 +27,10 @@ from airflow_hiveacid.jobs.metastore_statements import (
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from tests.contract.bench import REAL_PARAMS, access, month, start
+from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
 
 ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string", comment="new")
 
@@ -85,7 +75,7 @@ def test_a_sequence_of_definitions_creates_alters_renames_and_drops_a_table(
     assert [(str(p.name), p.location) for p in client.list_partitions(table)] == [
         (f"day=2020-01-0{n}", f"{table.location}/day=2020-01-0{n}") for n in (1, 3)
     ]
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         client.get_table(TableRef.parse(name))
     run(bench, DropTable(target=f"{bench.db}.u", purge=True))
     assert client.list_tables(bench.db) == ()
@@ -130,9 +120,9 @@ def test_a_renamed_table_keeps_its_write_ids_and_its_compaction_queue(
 ) -> None:
     table = bench.table()
     for _ in range(2):
-        started = start(client, access(table, DataOperation.INSERT))
+        started = start(client, access(table, conflicts.DataOperation.INSERT))
         client.commit_txn(started.txn_id)
-    aborted = start(client, access(table, DataOperation.UPDATE))
+    aborted = start(client, access(table, conflicts.DataOperation.UPDATE))
     client.abort_txn(aborted.txn_id)
     client.request_compaction(table.ref, None, CompactionType.MAJOR)
     new = TableRef(bench.db, "renamed")
@@ -151,9 +141,9 @@ def test_a_table_cannot_be_renamed_to_the_name_of_an_existing_table(
 ) -> None:
     table = bench.table()
     other = bench.table("other")
-    with pytest.raises(MetastoreCallError, match="already exists"):
+    with pytest.raises(errors.MetastoreCallError, match="already exists"):
         client.change_table(table.ref, TableChange(name=other.ref))
-    with pytest.raises(DefinitionError):
+    with pytest.raises(errors.DefinitionError):
         run(bench, RenameTable(target=str(table.ref), new_name=str(other.ref)))
 
 
@@ -161,13 +151,13 @@ def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
-    reading = start(client, access(table, DataOperation.SELECT, partitions=(month("1"),)))
+    reading = start(client, access(table, conflicts.DataOperation.SELECT, partitions=(month("1"),)))
     for statement in (
         DropTable(target=str(table.ref)),
         AddColumns(target=str(table.ref), columns=(NOTE,)),
         DropPartitions(target=str(table.ref), partitions=((("month", "1"),),)),
     ):
-        with pytest.raises(LockNotAcquiredError, match=f"transaction {reading.txn_id}"):
+        with pytest.raises(errors.LockNotAcquiredError, match=f"transaction {reading.txn_id}"):
             run(bench, statement, lock_timeout_s=0.2)
     elsewhere = DropPartitions(target=str(table.ref), partitions=((("month", "2"),),))
     assert run(bench, elsewhere).has_changed
@@ -175,7 +165,7 @@ def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
     assert (row["txn_id"], row["partition"], row["type"]) == (
         reading.txn_id,
         "month=1",
-        LockType.SHARED_READ.value,
+        conflicts.LockType.SHARED_READ.value,
     )
     told = run(bench, ShowTransactions()).rows
     assert reading.txn_id in {one["txn_id"] for one in told if one["state"] == "open"}
@@ -189,7 +179,7 @@ def test_a_definition_allocates_no_write_id_and_conflicts_with_no_write(
 ) -> None:
     table = bench.table()
     client.change_table(table.ref, TableChange(added=(Column(name="x", type="int"),)))
-    writing = start(client, access(table, DataOperation.UPDATE))
+    writing = start(client, access(table, conflicts.DataOperation.UPDATE))
     client.commit_txn(writing.txn_id)
     assert run(bench, SetProperties(target=str(table.ref), properties=(("a", "b"),))).has_changed
     ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]

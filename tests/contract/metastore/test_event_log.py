@@ -6,7 +6,8 @@ That is 3.1.3: the listener of 4.x is in no artifact of Maven Central.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,13 +19,9 @@ from airflow_hiveacid.local.releases import HIVE_3
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import Bench
 from tests.support.chosen_versions import chosen
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
 
 _LISTENER: Final = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 _SETTINGS: Final = {"metastore.transactional.event.listeners": _LISTENER}

@@ -5,27 +5,22 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, lock_type_for, may_share
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from tests.contract.bench import access
+from tests.contract.bench import Bench, access
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import LockId, TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, OVERWRITE = (
     DataOperation.SELECT,

@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import FencedError
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from tests.contract.bench import access
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+from tests.contract.bench import Bench, access
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.bench import Bench
-
-SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = conflicts.DataOperation
 KEY = "flights/scheduled__2013-01-01/merge/-1"
 TRY_1 = AttemptId(1, "0" * 12)
 
@@ -28,12 +21,12 @@ TRY_1 = AttemptId(1, "0" * 12)
 def job(
     bench: Bench,
     table: TableInfo,
-    operation: DataOperation = INSERT,
+    operation: conflicts.DataOperation = INSERT,
     *,
     key: str = KEY,
     part: str = "",
     attempt: AttemptId | None = None,
-    first_txn_id: TxnId | None = None,
+    first_txn_id: ids.TxnId | None = None,
 ) -> AbstractContextManager[MetastoreTransaction]:
     return bench.begin(
         bench.client(),
@@ -47,7 +40,7 @@ def job(
 
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
 def test_a_newer_copy_of_a_job_aborts_the_older_copy_even_if_it_must_wait_for_its_lock(
-    bench: Bench, client: MetastorePort, operation: DataOperation
+    bench: Bench, client: MetastorePort, operation: conflicts.DataOperation
 ) -> None:
     table = bench.table()
 
@@ -56,7 +49,7 @@ def test_a_newer_copy_of_a_job_aborts_the_older_copy_even_if_it_must_wait_for_it
             with job(bench, table, operation) as new:
                 assert new.txn_id > old.txn_id
                 assert {lock.txn_id for lock in client.show_locks(table.ref)} == {new.txn_id}
-                with pytest.raises(FencedError) as caught:
+                with pytest.raises(errors.FencedError) as caught:
                     old.register_partitions(table.ref, [], {INSERT})
                 assert caught.value.newer_txn_id == new.txn_id
             assert client.valid_txns().is_visible(new.txn_id)
@@ -76,7 +69,7 @@ def test_an_older_copy_that_locks_after_the_newer_copy_is_fenced(
     sleeper = client.open_txn()
     with job(bench, table) as new:
         with (
-            pytest.raises(FencedError) as caught,
+            pytest.raises(errors.FencedError) as caught,
             job(bench, table, first_txn_id=sleeper),
         ):
             pytest.fail("the body must not run")
@@ -197,7 +190,7 @@ def test_a_kill_aborts_only_transactions_on_the_given_tables(
 def test_a_driver_of_an_earlier_try_is_fenced_even_if_it_started_last(bench: Bench) -> None:
     table = bench.table()
     with job(bench, table, attempt=AttemptId(2, "1" * 12)) as newer:
-        with pytest.raises(FencedError), job(bench, table, attempt=TRY_1):
+        with pytest.raises(errors.FencedError), job(bench, table, attempt=TRY_1):
             pytest.fail("the body must not run")
         newer.confirm_alive()
 

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors import (
-    LockNotAcquiredError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, LockResponse
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from tests.contract.bench import access, month, start
+from airflow_hiveacid.metastore.transactions.terms import Clock
+from tests.contract.bench import Bench, access, month, start
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import LockResponse
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from tests.contract.bench import Bench
 
 
 @pytest.fixture
 def table(bench: Bench, client: MetastorePort) -> TableInfo:
     table = bench.partitioned("1", "2")
-    mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+    mine = start(client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),)))
     client.commit_txn(mine.txn_id)
     return table
 
@@ -49,7 +36,7 @@ def compaction(
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
         client,
-        job_terms(job_key, clock=clock or SystemClock()),
+        job_terms(job_key, clock=clock or Clock()),
         table=table,
         partition=month("1"),
         compaction_type=CompactionType.MAJOR,
@@ -60,8 +47,8 @@ def exclusive(client: MetastorePort, table: TableInfo, value: str = "1") -> Lock
     """What an overwrite asks for, of a transaction of its own."""
     component = LockComponent(
         table=table.ref,
-        lock_type=LockType.EXCLUSIVE,
-        operation=DataOperation.UPDATE,
+        lock_type=conflicts.LockType.EXCLUSIVE,
+        operation=conflicts.DataOperation.UPDATE,
         partition=month(value),
     )
     txn_id = client.open_txn()
@@ -72,15 +59,15 @@ def exclusive(client: MetastorePort, table: TableInfo, value: str = "1") -> Lock
 def end(client: MetastorePort, table: TableInfo) -> None:
     """Let all end that have a lock on a table."""
     for txn_id in {lock.txn_id for lock in client.show_locks(table.ref)}:
-        client.abort_txn(txn_id or TxnId(0))
+        client.abort_txn(txn_id or ids.TxnId(0))
 
 
 def test_an_overwrite_gets_its_lock_while_a_compaction_is_running(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table):
-        assert exclusive(client, table).state is LockState.ACQUIRED
-        assert exclusive(client, table).state is LockState.WAITING
+        assert exclusive(client, table).state is conflicts.LockState.ACQUIRED
+        assert exclusive(client, table).state is conflicts.LockState.WAITING
         end(client, table)
 
 
@@ -94,14 +81,14 @@ def test_a_compaction_holds_no_lock_while_it_waits_to_publish(
             seen.append(frozenset(lock.txn_id for lock in client.show_locks(table.ref)))
             super().sleep(seconds)
 
-    seen: list[frozenset[TxnId | None]] = []
+    seen: list[frozenset[ids.TxnId | None]] = []
 
     def work() -> None:
         with compaction(client, table, clock=Pausing()) as work:
             exclusive(client, table)
             work.txn.lock_reads()
 
-    with pytest.raises(LockNotAcquiredError, match="overwrite"):
+    with pytest.raises(errors.LockNotAcquiredError, match="overwrite"):
         work()
     (holder,) = {lock.txn_id for lock in client.show_locks(table.ref)}
     assert set(seen) == {frozenset({holder})}
@@ -131,11 +118,11 @@ def test_a_kill_finds_a_compaction_before_and_after_it_locks(
         with compaction(client, table, job_key="doomed") as work:
             if is_late:
                 work.txn.lock_reads()
-            ended = abort_job(client, "doomed", AttemptId.new(9), [table.ref])
+            ended = abort_job(client, "doomed", ids.AttemptId.new(9), [table.ref])
             assert ended == (work.txn.txn_id,)
             work.txn.confirm_alive()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         work()
 
 
@@ -148,6 +135,6 @@ def test_a_newer_copy_of_a_compaction_aborts_the_older_copy(
                 assert newer.refusal is None
             work.txn.lock_reads()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         work()
     assert client.show_locks(table.ref) == ()

@@ -5,33 +5,24 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+from collections.abc import Callable
 from ctypes import byref, c_void_p
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-)
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format import errors, ids
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
-from airflow_hiveacid.metastore.auth import krb5, refusals
+from airflow_hiveacid.metastore.auth import krb5, secret
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
 from tests.contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
 from tests.contract.sasl_server import SaslServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.login_lab import LoginLab
+from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
 
@@ -81,7 +72,7 @@ def test_client_and_server_use_the_strongest_offered_protection_layer(
 
 def lock_twice(client: MetastoreClient) -> None:
     """Not a call that is made again when its answer cannot be read."""
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    request = LockRequest(txn_id=ids.TxnId(1), components=(), agent_info="me")
     for _ in range(2):
         client.lock(request)
 
@@ -141,7 +132,7 @@ def test_a_repeated_lost_unprotected_or_forged_message_is_refused(
     with (
         serving(lambda: kind(keytab)) as server,
         client_of(server, login_of(login_lab)) as client,
-        pytest.raises(MetastoreUnavailableError, match=words),
+        pytest.raises(errors.MetastoreUnavailableError, match=words),
     ):
         lock_twice(client)
 
@@ -167,18 +158,18 @@ class Short(GssapiHalf):
 @pytest.mark.parametrize(
     ("kind", "layers", "least", "error", "words"),
     [
-        (Changed, 7, "authentication", MetastoreUnavailableError, "failed"),
+        (Changed, 7, "authentication", errors.MetastoreUnavailableError, "failed"),
         (
             Short,
             7,
             "authentication",
-            MetastoreUnavailableError,
+            errors.MetastoreUnavailableError,
             "invalid list of SASL protection levels",
         ),
-        (GssapiHalf, AUTH, "integrity", MetastoreLoginError, "requires at least integrity"),
-        (GssapiHalf, INTEGRITY, "privacy", MetastoreLoginError, "requires at least privacy"),
-        (GssapiHalf, 0, "authentication", MetastoreLoginError, "no known level"),
-        (GssapiHalf, 8, "authentication", MetastoreLoginError, "no known level"),
+        (GssapiHalf, AUTH, "integrity", errors.MetastoreLoginError, "requires at least integrity"),
+        (GssapiHalf, INTEGRITY, "privacy", errors.MetastoreLoginError, "requires at least privacy"),
+        (GssapiHalf, 0, "authentication", errors.MetastoreLoginError, "no known level"),
+        (GssapiHalf, 8, "authentication", errors.MetastoreLoginError, "no known level"),
     ],
 )
 def test_a_login_fails_if_the_offered_protection_is_too_weak_or_was_changed(
@@ -187,7 +178,7 @@ def test_a_login_fails_if_the_offered_protection_is_too_weak_or_was_changed(
     kind: type[GssapiHalf],
     layers: int,
     least: str,
-    error: type[HiveAcidError],
+    error: type[errors.HiveAcidError],
     words: str,
 ) -> None:
     with (
@@ -204,7 +195,7 @@ def test_a_server_with_a_different_principal_is_refused(login_lab: LoginLab, key
     with (
         serving(lambda: GssapiHalf(login_lab.kdc.keytab("hive/elsewhere"))) as server,
         client_of(server, login_of(login_lab)) as client,
-        pytest.raises(MetastoreLoginError, match=r"hive/localhost@.*another principal"),
+        pytest.raises(errors.MetastoreLoginError, match=r"hive/localhost@.*another principal"),
     ):
         client.valid_txns()
 
@@ -247,7 +238,7 @@ def test_keytab_tickets_are_deleted_when_their_connection_closes(
         clients[1].close()
     with serving(lambda: GssapiHalf(keytab, AUTH)) as server:
         refused = client_of(server, login_of(login_lab, Protection.PRIVACY))
-        with pytest.raises(MetastoreLoginError):
+        with pytest.raises(errors.MetastoreLoginError):
             refused.valid_txns()
     gc.collect()
     assert [_is_there(cache) for cache in caches] == [False] * 3
@@ -257,7 +248,7 @@ def test_an_outdated_key_is_not_sent_to_the_kdc_again_for_two_minutes(
     login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [1000.0]
-    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(secret, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     kdc, own = login_lab.kdc, login_lab.kdc.keytab("counted")
     old = own.read_bytes()
     for query in ("modprinc +requires_preauth counted", "cpw -randkey counted"):
@@ -266,7 +257,7 @@ def test_an_outdated_key_is_not_sent_to_the_kdc_again_for_two_minutes(
 
     def refused() -> int:
         """How often the KDC has counted, after one more try."""
-        with pytest.raises(MetastoreLoginError, match="holds an old key of counted"):
+        with pytest.raises(errors.MetastoreLoginError, match="holds an old key of counted"):
             client.valid_txns()
         return kdc.log_file.read_text().count("preauth (encrypted_timestamp) verify failure")
 

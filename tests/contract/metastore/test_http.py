@@ -7,8 +7,9 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -21,24 +22,17 @@ from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login, Secret
 from airflow_hiveacid.metastore.auth import http_calls
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.service import Metastore
-from airflow_hiveacid.metastore.gen.transactions.ttypes import (
-    GetOpenTxnsResponse,
-    OpenTxnsResponse,
-)
+from airflow_hiveacid.metastore.gen.transactions import ttypes
 from tests.contract.http_server import HttpStub
 from tests.contract.stub_server import StubServer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+ANSWER = ttypes.GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 USER = HeaderLogin(user="etl")
 
 
 def stub(admits: Callable[[dict[str, str]], tuple[int, str]] | None = None) -> HttpStub:
     answers = {"get_open_txns_req": lambda _: ANSWER, "set_ugi": lambda *_: []}
-    answers["open_txns"] = lambda _: OpenTxnsResponse(txn_ids=[5])
+    answers["open_txns"] = lambda _: ttypes.OpenTxnsResponse(txn_ids=[5])
     return HttpStub(admits or (lambda _: (200, "")), **answers)
 
 

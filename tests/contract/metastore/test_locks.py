@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import (
@@ -13,11 +11,8 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
 )
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from tests.contract.bench import access, month, start
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.bench import Bench, access, month, start
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

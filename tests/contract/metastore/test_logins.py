@@ -8,35 +8,25 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import HiveAcidError, MetastoreLoginError
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.relay import Relay
-from tests.support.login_cases import CASES, REFUSALS, closed, quick
-from tests.support.login_lab import V3, V4, environ
+from tests.support.login_cases import CASES, REFUSALS, Case, Refusal, closed, quick
+from tests.support.login_lab import V3, V4, LoginLab, environ
 from tests.support.logins.openssl import write_private
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from tests.support.login_cases import Case, Refusal
-    from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
 _PATIENCE_S = 30.0
@@ -72,7 +62,7 @@ def test_each_refused_login_raises_a_typed_error_with_its_reason(
     error = case.run(lab, version)
     assert type(error) is case.error
     assert re.search(case.words, str(error), re.DOTALL)
-    assert error.retryable is not (case.error is MetastoreLoginError)
+    assert error.retryable is not (case.error is errors.MetastoreLoginError)
 
 
 def test_a_user_without_the_right_to_impersonate_is_refused(login_lab: LoginLab) -> None:
@@ -153,7 +143,7 @@ def test_a_job_continues_after_its_login_expires_and_is_renewed(
             connect(through) as client,
         ):
             table = _table(client, f"outlives_{made.__name__}")
-            writes = [access(table, DataOperation.INSERT)]
+            writes = [access(table, conflicts.DataOperation.INSERT)]
             with begin(
                 client, job_terms("long", lock_timeout_s=30, heartbeat_s=0.3), writes=writes
             ) as transaction:
@@ -198,12 +188,12 @@ def _is_let_in(endpoint: MetastoreEndpoint) -> bool:
     with connect(endpoint) as client:
         try:
             client.valid_txns()
-        except HiveAcidError:
+        except errors.HiveAcidError:
             return False
         return True
 
 
-def _last_beat(endpoint: MetastoreEndpoint, txn_id: TxnId) -> float:
+def _last_beat(endpoint: MetastoreEndpoint, txn_id: ids.TxnId) -> float:
     with connect(endpoint) as client:
         (own,) = [txn for txn in client.open_txns_info() if txn.txn_id == txn_id]
     assert own.last_heartbeat_s is not None

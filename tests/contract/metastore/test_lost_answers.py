@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import parse_uri
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from tests.contract.bench import REAL_PARAMS, access, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, start
 from tests.contract.relay import Relay
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.bench import Bench
-
-INSERT = DataOperation.INSERT
+INSERT = conflicts.DataOperation.INSERT
 pytestmark = pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
 
 
@@ -43,7 +36,7 @@ def remote(relay: Relay) -> Iterator[MetastoreClient]:
         yield made
 
 
-def is_visible(bench: Bench, table: TableInfo, write_id: WriteId) -> bool:
+def is_visible(bench: Bench, table: TableInfo, write_id: ids.WriteId) -> bool:
     direct = bench.clients[0]
     write_ids = direct.valid_write_ids([table.ref], direct.valid_txns())
     return write_ids[table.ref].is_visible(write_id)
@@ -69,7 +62,7 @@ def test_a_lost_commit_response_raises_commit_state_unknown_if_no_server_is_reac
     relay.cut("commit_txn", is_forwarded=True)
     method = "get_open_txns_req"  # also asked by 3.1's client, to know whom it speaks to
     relay.cut(method, is_forwarded=False, times=1000)
-    with pytest.raises(CommitStateUnknownError, match="may or may not"):
+    with pytest.raises(errors.CommitStateUnknownError, match="may or may not"):
         commit(remote, mine.txn_id, {table.ref: mine.write_id}, patience_s=0.3, clock=bench.clock)
     # It did happen, so an abort would have been wrong.
     assert is_visible(bench, table, mine.write_id)
@@ -94,7 +87,7 @@ def test_repeatedly_lost_lock_responses_leave_no_lock(
     table = bench.table()
     relay.cut("lock", is_forwarded=True, times=1000)
     with (
-        pytest.raises(MetastoreUnavailableError, match="lock"),
+        pytest.raises(errors.MetastoreUnavailableError, match="lock"),
         begin(remote, job_terms(), writes=[access(table, INSERT)]),
     ):
         pytest.fail("the body must not run")

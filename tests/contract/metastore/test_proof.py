@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format import conflicts, ids
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
-from tests.contract.bench import access
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+from tests.contract.bench import Bench, access
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.bench import Bench
-
-INSERT = DataOperation.INSERT
+INSERT = conflicts.DataOperation.INSERT
 
 
 def entry_of(txn: MetastoreTransaction, table: TableInfo) -> LedgerEntry:
     return LedgerEntry(
         job_key="job",
         generation=0,
-        attempt=AttemptId(1, "0" * 12),
+        attempt=ids.AttemptId(1, "0" * 12),
         statement={},
         table_id=table.table_id,
         txn_id=txn.txn_id,
@@ -71,9 +65,9 @@ def test_a_ledger_entry_with_ids_that_were_never_allocated_is_doubted(
 ) -> None:
     table = bench.table()
     done = write(bench, client, table, fails=False)
-    forged = replace(done, txn_id=TxnId(999_999), write_id=WriteId(999_999))
+    forged = replace(done, txn_id=ids.TxnId(999_999), write_id=ids.WriteId(999_999))
     assert "allocated transactions only up to" in doubt(bench, client, table, forged)
-    forged = replace(done, write_id=WriteId(999_999))
+    forged = replace(done, write_id=ids.WriteId(999_999))
     assert "allocated write IDs of the table only up to" in doubt(bench, client, table, forged)
 
 

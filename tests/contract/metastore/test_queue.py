@@ -1,20 +1,15 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    MetastoreCallError,
-    MetastoreError,
-    MetastoreVersionError,
-)
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.client.connection import Repeat
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
@@ -24,24 +19,16 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.compaction_work import (
+    CompactionWork,
     cancel_compactions,
     compacting,
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
-from tests.contract.bench import NEEDS_V4, access, month, start
+from tests.contract.bench import NEEDS_V4, Bench, access, month, start
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from tests.contract.bench import Bench
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
 
@@ -50,7 +37,9 @@ MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
 def table(bench: Bench, client: MetastorePort) -> TableInfo:
     table = bench.partitioned("1", "2")
     for _ in range(3):
-        mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+        mine = start(
+            client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),))
+        )
         client.commit_txn(mine.txn_id)
     return table
 
@@ -78,7 +67,7 @@ def test_a_second_request_for_the_same_partition_is_not_queued(
     again = client.request_compaction(table.ref, month("1"), MINOR)
     other = client.request_compaction(table.ref, month("2"), MINOR)
     assert (again.accepted, other.accepted) == (False, True)
-    is_v3 = client.generation is MetastoreGeneration.V3
+    is_v3 = client.generation is conflicts.MetastoreGeneration.V3
     assert again.entry_id == (first.entry_id if is_v3 else None)
     assert len(client.show_compactions(table.ref)) == 2
 
@@ -122,12 +111,12 @@ def test_an_unpartitioned_table_is_queued_as_a_whole(bench: Bench, client: Metas
 def test_claiming_compactions_and_choosing_a_pool_require_4x(
     client: MetastorePort, table: TableInfo
 ) -> None:
-    if client.generation is MetastoreGeneration.V4:
+    if client.generation is conflicts.MetastoreGeneration.V4:
         assert client.find_next_compaction("w", worker_version="1", pool=table.ref.db) is None
         return
-    with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
+    with pytest.raises(errors.MetastoreVersionError, match="find_next_compact2"):
         client.find_next_compaction("w", worker_version="1")
-    with pytest.raises(MetastoreVersionError, match="pool"):
+    with pytest.raises(errors.MetastoreVersionError, match="pool"):
         client.request_compaction(table.ref, month("1"), MAJOR, pool="p")
 
 
@@ -167,7 +156,7 @@ def test_a_compaction_passes_through_all_states(client: MetastorePort, table: Ta
         assert client.show_locks(table.ref) == ()
         work.txn.lock_reads()
         (lock,) = client.show_locks(table.ref)
-        assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
+        assert (lock.lock_type, lock.partition) == (conflicts.LockType.SHARED_READ, "month=1")
         client.set_job_id(work.claim, "application_1")
         (entry,) = client.show_compactions(table.ref)
         assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
@@ -182,7 +171,7 @@ def test_a_compaction_passes_through_all_states(client: MetastorePort, table: Ta
     assert client.show_locks(table.ref) == ()
     assert entry.is_committed
     assert entry.highest_write_id == 3
-    client.mark_cleaned(replace(work.claim, highest_write_id=WriteId(3)))
+    client.mark_cleaned(replace(work.claim, highest_write_id=ids.WriteId(3)))
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.SUCCEEDED
     assert not entry.state.is_pending
@@ -198,7 +187,7 @@ def test_a_compaction_marked_as_compacted_but_not_committed_can_be_marked_as_fai
     client.request_compaction(table.ref, month("1"), MAJOR, pool=pool)
     claim = claim_of(client, pool)
     txn_id = client.open_txn(TxnType.COMPACTION)
-    claim = replace(claim, highest_write_id=WriteId(3))
+    claim = replace(claim, highest_write_id=ids.WriteId(3))
     client.update_compactor_state(claim, txn_id)
     client.mark_compacted(claim)
     client.abort_txn(txn_id)
@@ -241,7 +230,7 @@ def test_a_partition_ready_for_cleaning_is_queued_again_only_after_a_new_write(
     assert (again.accepted, again.state) == (False, CompactionState.REFUSED)
     assert "ready for cleaning" in str(again.message)
     assert client.request_compaction(table.ref, month("2"), MINOR).accepted
-    mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+    mine = start(client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),)))
     client.commit_txn(mine.txn_id)
     assert client.request_compaction(table.ref, month("1"), MINOR).accepted
 
@@ -297,7 +286,7 @@ def test_a_request_queued_by_another_client_is_served_only_on_4x(
         served = work.refusal is None
     found = {(e.partition, e.compaction_type): e.state for e in client.show_compactions(table.ref)}
     assert found[month("2"), MINOR] is CompactionState.INITIATED
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         assert not served
         assert found[month("1"), MINOR] is CompactionState.INITIATED
         return
@@ -327,15 +316,15 @@ def test_a_worker_whose_entry_was_taken_over_can_neither_start_nor_mark_its_comp
     """So Hive's, which marks before it commits, never commits what we compact meanwhile."""
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
     (waiting,) = client.show_compactions(table.ref)
-    theirs = replace(claim_of(client, table.ref.db), highest_write_id=WriteId(3))
+    theirs = replace(claim_of(client, table.ref.db), highest_write_id=ids.WriteId(3))
     txn_id = client.open_txn(TxnType.COMPACTION)
     if has_begun:
         client.update_compactor_state(theirs, txn_id)
     end_entry(client, ClaimedCompaction.of_entry(waiting), "taken over")
     if not has_begun:
-        with pytest.raises(MetastoreError):
+        with pytest.raises(errors.MetastoreError):
             client.update_compactor_state(theirs, txn_id)
-    with pytest.raises(MetastoreError):
+    with pytest.raises(errors.MetastoreError):
         client.mark_compacted(theirs)
     client.abort_txn(txn_id)
     (entry,) = client.show_compactions(table.ref)
@@ -379,7 +368,7 @@ def test_entries_of_a_dead_worker_are_ended_and_the_partition_can_be_requested_a
         claim = client.find_next_compaction(our_worker_id("job"), worker_version="1", pool=pool)
         assert claim is not None
         if left != "claimed":
-            client.update_compactor_state(replace(claim, highest_write_id=WriteId(3)), txn_id)
+            client.update_compactor_state(replace(claim, highest_write_id=ids.WriteId(3)), txn_id)
     if left == "committed":
         client.commit_txn(txn_id)
     elif left != "begun":
@@ -451,7 +440,7 @@ def test_a_refused_compaction_records_its_reason_and_cannot_be_refused_again(
     client.mark_refused(claim)
     (entry,) = client.show_compactions(table.ref)
     assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "nothing to do")
-    with pytest.raises(MetastoreCallError):
+    with pytest.raises(errors.MetastoreCallError):
         client.mark_refused(claim)
 
 
@@ -468,7 +457,7 @@ def test_a_cancelled_compaction_of_ours_ends_without_a_result_and_can_be_request
             assert ended.entry_id == work.claim.entry_id
             work.txn.confirm_alive()
 
-    with pytest.raises(CompactionCancelledError, match=r"is refused \(cancelled by"):
+    with pytest.raises(errors.CompactionCancelledError, match=r"is refused \(cancelled by"):
         run()
     assert client.show_locks(table.ref) == ()
     assert client.request_compaction(table.ref, month("1"), MAJOR).accepted
@@ -490,13 +479,13 @@ def test_a_request_that_waits_and_one_that_another_worker_has_claimed_are_cancel
     client: MetastorePort, table: TableInfo
 ) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
-    theirs = replace(claim_of(client, table.ref.db), highest_write_id=WriteId(3))
+    theirs = replace(claim_of(client, table.ref.db), highest_write_id=ids.WriteId(3))
     client.request_compaction(table.ref, month("2"), MINOR)
     ended = cancel_compactions(client, table.ref)
     assert {entry.partition for entry in ended} == {month("1"), month("2")}
     states = {entry.state for entry in client.show_compactions(table.ref)}
     assert states == {CompactionState.REFUSED}
-    with pytest.raises(MetastoreError):
+    with pytest.raises(errors.MetastoreError):
         client.mark_compacted(theirs)  # so Hive's worker commits nothing
 
 
@@ -577,6 +566,6 @@ def test_a_compaction_holds_a_lock_in_its_transaction_and_has_no_queue_entry_on_
         presence = presence_of_compactions(table.ref)
         assert {lock.txn_id for lock in client.show_locks(presence)} == {work.txn.txn_id}
     assert client.show_locks(presence) == ()
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         assert work.claim is None
         assert client.show_compactions(table.ref) == ()

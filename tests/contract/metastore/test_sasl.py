@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,17 +19,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
-from airflow_hiveacid.metastore.auth import refusals
+from airflow_hiveacid.metastore.auth import secret
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
+from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer, ServerHalf
 from tests.contract.stub_server import StubServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.contract.sasl_server import ServerHalf
 
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 PASSWORD = PasswordLogin(
@@ -99,7 +94,7 @@ def test_further_calls_send_a_wrong_password_again_only_after_a_growing_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = [1000.0]
-    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(secret, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
 
     def asked(server: SaslServer) -> int:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
@@ -24,12 +23,6 @@ from tests.contract.relay import Relay
 from tests.contract.sasl_server import PlainHalf, SaslServer
 from tests.contract.stub_server import StubServer
 from tests.support.logins.openssl import Certificates, make_certificates, openssl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 REFUSED = re.compile("certificate verify failed", re.IGNORECASE)
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
@@ -82,7 +75,7 @@ def test_a_server_with_an_untrusted_certificate_is_refused(
 ) -> None:
     with Relay(server.port, tls=authority.server_context()) as relay:
         client = client_of(relay.uri)
-        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+        with pytest.raises(errors.MetastoreUnavailableError, match=REFUSED):
             client.valid_txns()
     assert server.calls == []
 
@@ -91,12 +84,12 @@ def test_a_certificate_for_a_different_host_is_refused_unless_host_checks_are_of
     authority: Certificates, trust: dict[str, str], server: StubServer
 ) -> None:
     with Relay(server.port, tls=authority.server_context("elsewhere")) as relay:
-        with pytest.raises(MetastoreUnavailableError, match=r"127\.0\.0\.1"):
+        with pytest.raises(errors.MetastoreUnavailableError, match=r"127\.0\.0\.1"):
             client_of(relay.uri, **trust).valid_txns()
         assert server.calls == []
         with client_of(relay.uri, **trust, verify_host=False) as client:
             assert client.valid_txns().high_watermark == 7
-        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+        with pytest.raises(errors.MetastoreUnavailableError, match=REFUSED):
             client_of(relay.uri, verify_host=False).valid_txns()
 
 
@@ -104,7 +97,7 @@ def test_a_client_certificate_is_sent_to_a_server_that_requires_one(
     authority: Certificates, trust: dict[str, str], own: dict[str, str], server: StubServer
 ) -> None:
     with Relay(server.port, tls=authority.server_context(wants_client=True)) as relay:
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             client_of(relay.uri, **trust).valid_txns()
         assert server.calls == []
         with client_of(relay.uri, **trust, **own) as client:
@@ -116,7 +109,7 @@ def test_a_connection_that_closed_between_calls_is_replaced_before_a_lock_reques
     authority: Certificates, trust: dict[str, str], is_encrypted: bool
 ) -> None:
     granted, plain = LockResponse(lockid=5, state=1), {"transport": Transport.PLAIN}
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    request = LockRequest(txn_id=ids.TxnId(1), components=(), agent_info="me")
     with (
         StubServer(lock=lambda _: granted) as server,
         Relay(server.port, tls=authority.server_context() if is_encrypted else None) as relay,
@@ -145,7 +138,7 @@ def test_an_encrypted_client_key_is_refused_without_a_password_prompt(
     openssl(authority.folder, *command.split())
     locked = {**own, "client_key": str(authority.file("locked.key"))}
     client = client_of("thrift://127.0.0.1:1", **trust, **locked)
-    with pytest.raises(ConfigurationError, match=r"locked\.key") as caught:
+    with pytest.raises(errors.ConfigurationError, match=r"locked\.key") as caught:
         client.valid_txns()
     assert "secret" not in str(caught.value)
 
@@ -155,9 +148,9 @@ def test_a_mismatch_of_tls_and_plain_transport_raises_an_error(
 ) -> None:
     with Relay(server.port, tls=authority.server_context()) as relay:
         plain = connect(MetastoreEndpoint(uris=(relay.uri,), call_timeout_s=3.0))
-        with pytest.raises(MetastoreUnavailableError):
+        with pytest.raises(errors.MetastoreUnavailableError):
             plain.valid_txns()
-    with pytest.raises(MetastoreUnavailableError):
+    with pytest.raises(errors.MetastoreUnavailableError):
         client_of(server.uri, **trust).valid_txns()
 
 
@@ -170,10 +163,10 @@ def test_https_calls_verify_the_server_certificate(
         client_of(https.uri, **login, **trust) as client,
     ):
         assert client.valid_txns().high_watermark == 7
-        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+        with pytest.raises(errors.MetastoreUnavailableError, match=REFUSED):
             client_of(https.uri, **login).valid_txns()
         as_http = {**login, "transport": Transport.HTTP}
-        with pytest.raises(MetastoreUnavailableError, match="URI must say http or https"):
+        with pytest.raises(errors.MetastoreUnavailableError, match="URI must say http or https"):
             client_of(https.uri.replace("https", "http"), **as_http).valid_txns()
 
 
@@ -202,7 +195,7 @@ def test_a_real_metastore_can_be_used_over_tls(
         Relay(hive_metastore.port, tls=authority.server_context(wants_client=True)) as relay,
         client_of(relay.uri, **trust, **own) as client,
     ):
-        assert client.generation is MetastoreGeneration.V4
+        assert client.generation is conflicts.MetastoreGeneration.V4
         txn_id = client.open_txn()
         assert "default" in client.list_databases()
         assert client.abort_txn(txn_id)

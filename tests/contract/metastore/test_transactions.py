@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import TransactionAbortedError
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState, TxnType
 from airflow_hiveacid.metastore.preflight import Concern, preflight
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
-from tests.contract.bench import REAL_PARAMS, access, month, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.bench import Bench
-
-INSERT = DataOperation.INSERT
+INSERT = conflicts.DataOperation.INSERT
 
 
 def test_transaction_ids_increase(client: MetastorePort) -> None:
@@ -120,7 +112,7 @@ def test_an_abort_can_be_repeated_and_returns_false_after_a_commit(
     committed = start(client, access(bench.table("other"), INSERT))
     client.commit_txn(committed.txn_id)
     assert not client.abort_txn(committed.txn_id)
-    assert not client.abort_txn(TxnId(1_000_000))
+    assert not client.abort_txn(ids.TxnId(1_000_000))
 
 
 def test_each_call_for_an_aborted_transaction_raises_an_error(
@@ -129,23 +121,23 @@ def test_each_call_for_an_aborted_transaction_raises_an_error(
     plain, table = bench.table(), bench.partitioned("1")
     mine = start(client, access(table, INSERT))
     client.abort_txn(mine.txn_id)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.heartbeat(mine.txn_id)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.allocate_write_id(mine.txn_id, plain.ref)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.check_lock(mine.answer.lock_id, mine.txn_id)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.commit_txn(mine.txn_id)
 
 
 def test_an_unknown_transaction_is_treated_as_aborted(client: MetastorePort) -> None:
-    stranger = TxnId(1_000_000)
-    with pytest.raises(TransactionAbortedError):
+    stranger = ids.TxnId(1_000_000)
+    with pytest.raises(errors.TransactionAbortedError):
         client.heartbeat(stranger)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.commit_txn(stranger)
 
 
@@ -160,10 +152,10 @@ def test_only_4x_accepts_a_repeated_commit_of_a_transaction_without_writes(
 ) -> None:
     txn_id = client.open_txn()
     client.commit_txn(txn_id)
-    if client.generation is MetastoreGeneration.V4:
+    if client.generation is conflicts.MetastoreGeneration.V4:
         client.commit_txn(txn_id)
     else:
-        with pytest.raises(TransactionAbortedError):
+        with pytest.raises(errors.TransactionAbortedError):
             client.commit_txn(txn_id)
 
 

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.sax.saxutils import escape
 
 from tests.contract.stores.mini_hdfs import MiniHdfs
-
-if TYPE_CHECKING:
-    from tests.support.logins.kdc import LocalKdc
+from tests.support.logins.kdc import LocalKdc
 
 SERVICE: Final = "hdfs/localhost"
 """Name node and data node; who has logged in with its key is the superuser."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -23,10 +23,8 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import exists, make_directory
 from airflow_hiveacid.storage.stores.listing import list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.contract.stores.conftest import Hdfs
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.conftest import Hdfs
 
 COLUMNS: Final = [Column(name="id", type="bigint"), Column(name="name", type="string")]
 # More than goes to a name node at once.

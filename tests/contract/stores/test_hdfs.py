@@ -7,20 +7,11 @@ from __future__ import annotations
 
 import errno
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    CorruptFileError,
-    DirectoryExistsError,
-    LocationNotFoundError,
-    LocationPermissionError,
-    StorageError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -47,10 +38,8 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.contract.stores.conftest import Hdfs
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.conftest import Hdfs
 
 ODD = ["p=a b", "p=%2F?#", "p=[x]{y}*", "p=ä€😀", "p=a;b\\c", "p=100%", "p='q'\"r\""]
 
@@ -91,7 +80,7 @@ def test_names_with_special_characters_are_not_changed(hdfs: Hdfs, name: str) ->
 
 
 def test_a_name_that_hdfs_does_not_allow_raises_an_error(hdfs: Hdfs) -> None:
-    with pytest.raises(StorageError, match=r"12:30"):
+    with pytest.raises(errors.StorageError, match=r"12:30"):
         make_directory(hdfs.fs, f"{hdfs.root}/at=12:30")
 
 
@@ -119,11 +108,11 @@ def test_a_listing_contains_files_directories_sizes_and_times(hdfs: Hdfs) -> Non
 
 def test_a_location_that_is_missing_or_not_a_directory_raises_an_error(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
-    with pytest.raises(LocationNotFoundError):
+    with pytest.raises(errors.LocationNotFoundError):
         list_table(f"{hdfs.uri}/none")
-    with pytest.raises(LocationNotFoundError):
+    with pytest.raises(errors.LocationNotFoundError):
         list_table(f"{hdfs.uri}/f/below")
-    with pytest.raises(ConfigurationError, match="not a directory"):
+    with pytest.raises(errors.ConfigurationError, match="not a directory"):
         list_table(f"{hdfs.uri}/f")
     with pytest.raises(NotADirectoryError):
         hdfs.fs.get_file_info(pafs.FileSelector(f"{hdfs.root}/f"))
@@ -146,7 +135,7 @@ def test_a_directory_is_never_renamed_to_an_existing_name(
         return False
 
     monkeypatch.setattr(filesystem, "exists", overtaken)
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         rename_directory(hdfs.fs, f"{hdfs.root}/new", f"{hdfs.root}/base_5")
     assert looks == [f"{hdfs.root}/base_5"]  # nothing is asked behind the name node's back
     assert [f.path for f in list_files(hdfs.fs, f"{hdfs.root}/base_5")] == content
@@ -161,13 +150,13 @@ def test_a_moved_file_replaces_a_file_but_not_a_directory(hdfs: Hdfs) -> None:
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"new"
     assert not exists(hdfs.fs, f"{hdfs.root}/a")
     make_directory(hdfs.fs, f"{hdfs.root}/d")
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         move(hdfs.fs, f"{hdfs.root}/b", f"{hdfs.root}/d")
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"new"
     assert list_files(hdfs.fs, f"{hdfs.root}/d") == ()
-    with pytest.raises(StorageError, match="does not exist"):
+    with pytest.raises(errors.StorageError, match="does not exist"):
         move(hdfs.fs, f"{hdfs.root}/none", f"{hdfs.root}/x")
-    with pytest.raises(StorageError, match="does not exist"):
+    with pytest.raises(errors.StorageError, match="does not exist"):
         rename_directory(hdfs.fs, f"{hdfs.root}/none", f"{hdfs.root}/x")
     write_new(hdfs.fs, f"{hdfs.root}/b", b"newer")
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"newer"
@@ -175,12 +164,12 @@ def test_a_moved_file_replaces_a_file_but_not_a_directory(hdfs: Hdfs) -> None:
 
 def test_a_deleted_file_or_directory_can_be_deleted_again(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/e/f", b"1")
-    with pytest.raises(StorageError, match="directory"):
+    with pytest.raises(errors.StorageError, match="directory"):
         delete_file(hdfs.fs, f"{hdfs.root}/d")
     for _ in range(2):
         delete_file(hdfs.fs, f"{hdfs.root}/d/e/f")
         assert list_files(hdfs.fs, f"{hdfs.root}/d/e") == ()
-    with pytest.raises(StorageError, match="directory"):
+    with pytest.raises(errors.StorageError, match="directory"):
         delete_file(hdfs.fs, f"{hdfs.root}/d/e")  # an empty one, which the name node would take
     for _ in range(2):
         delete_directory(hdfs.fs, f"{hdfs.root}/d")
@@ -233,17 +222,17 @@ def test_a_file_that_is_still_being_written_is_never_read_as_a_shorter_file(hdfs
     writer.write(b"x" * 100)
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [0]
     assert read_bytes(hdfs.fs, f"{hdfs.root}/f") == b""
-    with pytest.raises(UnsupportedFileError, match="still writing to it"):
+    with pytest.raises(errors.UnsupportedFileError, match="still writing to it"):
         read_tail(hdfs.fs, f"{hdfs.root}/f", 100)  # what a side file may say of it
     writer.hsync()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
     with pytest.raises(
-        StorageError, match="0 of its 100 bytes can be read: a writer is still writing"
+        errors.StorageError, match="0 of its 100 bytes can be read: a writer is still writing"
     ):
         read_bytes(hdfs.fs, f"{hdfs.root}/f")
     writer.close()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
-    with pytest.raises(CorruptFileError):
+    with pytest.raises(errors.CorruptFileError):
         read_tail(hdfs.fs, f"{hdfs.root}/f", 100)
 
 
@@ -254,12 +243,12 @@ def test_a_side_file_that_is_still_being_written_is_not_read_as_length_zero(hdfs
     rows = hdfs.open_for_writing(f"{delta}/bucket_00000")
     rows.write(b"x" * 100)
     state = resolve(list_table(f"{hdfs.uri}/t"), ids(10), None)
-    with pytest.raises(UnsupportedFileError, match=r"flush_length.*still writing to it"):
+    with pytest.raises(errors.UnsupportedFileError, match=r"flush_length.*still writing to it"):
         RootFiles.of(state).delta_files()
     side.close()
     (file,) = RootFiles.of(state).delta_files()
     assert file.length == 100
-    with pytest.raises(UnsupportedFileError, match="still writing to it"):
+    with pytest.raises(errors.UnsupportedFileError, match="still writing to it"):
         file.tail()
     rows.close()
 
@@ -281,7 +270,7 @@ def test_closing_a_file_that_was_deleted_during_the_write_raises_an_error(hdfs: 
 def test_a_user_without_permission_gets_a_permission_error(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     bob = hdfs.of_user("bob")
-    with pytest.raises(LocationPermissionError, match="bob"):
+    with pytest.raises(errors.LocationPermissionError, match="bob"):
         hdfs.check_writable(bob, f"{hdfs.root}/d")
     for attempt in (
         lambda: write_bytes(bob, f"{hdfs.root}/d/g", b""),
@@ -290,7 +279,7 @@ def test_a_user_without_permission_gets_a_permission_error(hdfs: Hdfs) -> None:
         lambda: delete_file(bob, f"{hdfs.root}/d/f"),
         lambda: delete_directory(bob, f"{hdfs.root}/d"),
     ):
-        with pytest.raises(LocationPermissionError, match="Permission denied: user=bob"):
+        with pytest.raises(errors.LocationPermissionError, match="Permission denied: user=bob"):
             attempt()
     assert read_bytes(hdfs.fs, f"{hdfs.root}/d/f") == b"1"
     check_writable(f"{hdfs.uri}/d")

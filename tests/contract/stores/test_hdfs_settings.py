@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,7 @@ from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import make_directory, rename_directory, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 

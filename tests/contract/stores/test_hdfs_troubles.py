@@ -7,15 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    LocationPermissionError,
-    StorageError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     delete_directory,
@@ -30,11 +25,9 @@ from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
 from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.contract.stores.conftest import Hdfs
+from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.contract.stores.name_node_calls import safe_mode, set_quota
-
-if TYPE_CHECKING:
-    from tests.contract.stores.conftest import Hdfs
-    from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 
@@ -58,7 +51,9 @@ def test_a_change_during_safe_mode_raises_an_error_that_advises_a_retry(hdfs: Hd
             lambda: delete_directory(hdfs.fs, f"{hdfs.root}/d"),
             lambda: check_writable(f"{hdfs.uri}/d"),
         ):
-            with pytest.raises(StoreUnavailableError, match=r"[Ss]afe mode.*try again later") as e:
+            with pytest.raises(
+                errors.StoreUnavailableError, match=r"[Ss]afe mode.*try again later"
+            ) as e:
                 attempt()
             assert hdfs.store in str(e.value)
         with pytest.raises(OSError, match="safe mode"):
@@ -78,13 +73,13 @@ def test_an_exceeded_quota_raises_an_error_and_leaves_no_directories(hdfs: Hdfs,
     path = hdfs.path(staging.attempt_path(delta, "bucket_00000", "try"))
     if kind == "names":
         set_quota(authority, table, names=3)
-        with pytest.raises(StorageError, match=r"NameSpace quota.*Compact and clean") as e:
+        with pytest.raises(errors.StorageError, match=r"NameSpace quota.*Compact and clean") as e:
             write_bytes(hdfs.fs, path, b"rows")
     else:
         # A block that is being written counts as if it were full.
         set_quota(authority, table, space_bytes=(128 << 20) + (1 << 19))
         write_bytes(hdfs.fs, path, b"x" * PIECE_BYTES)
-        with pytest.raises(StorageError, match=r"DiskSpace quota.*Compact and clean") as e:
+        with pytest.raises(errors.StorageError, match=r"DiskSpace quota.*Compact and clean") as e:
             write_bytes(hdfs.fs, f"{path}_2", b"x" * 4 * PIECE_BYTES)
     assert hdfs.store in str(e.value)
     assert not e.value.retryable
@@ -112,11 +107,11 @@ def test_a_full_store_raises_an_error_and_leaves_the_file_empty(
     """A block that fits nowhere: hdfs-native forgets it, and would finish the file without."""
     monkeypatch.setattr(hdfs_connect, "given_settings", lambda: {"dfs.blocksize": "128t"})
     fs = hdfs_connect.open_hdfs("hdfs", hdfs.store.removeprefix("hdfs://"))
-    with pytest.raises(StorageError, match="Data nodes are full") as caught:
+    with pytest.raises(errors.StorageError, match="Data nodes are full") as caught:
         write_bytes(fs, f"{hdfs.root}/d/f", b"rows")
     assert hdfs.store in str(caught.value)
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
-    with pytest.raises(StorageError, match="Data nodes are full"):
+    with pytest.raises(errors.StorageError, match="Data nodes are full"):
         write_new(fs, f"{hdfs.root}/d/g", b"note")
     assert [f.path for f in list_files(hdfs.fs, f"{hdfs.root}/d")] == ["f"]
 
@@ -124,7 +119,7 @@ def test_a_full_store_raises_an_error_and_leaves_the_file_empty(
 def test_a_permission_error_names_the_user_and_the_full_path(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     bob = hdfs.of_user("bob")
-    with pytest.raises(LocationPermissionError, match=r"user=bob.*setfacl") as caught:
+    with pytest.raises(errors.LocationPermissionError, match=r"user=bob.*setfacl") as caught:
         make_directory(bob, f"{hdfs.root}/d/e")
     assert f"{hdfs.store}{hdfs.root}/d/e" in str(caught.value)
 
@@ -177,7 +172,7 @@ def test_a_call_to_a_frozen_name_node_times_out_and_later_calls_succeed(
     write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
     os.kill(mini_hdfs.process_id, signal.SIGSTOP)
     try:
-        with pytest.raises(StoreUnavailableError, match=rf"no answer in 0\.5 s.*{hdfs.uri}"):
+        with pytest.raises(errors.StoreUnavailableError, match=rf"no answer in 0\.5 s.*{hdfs.uri}"):
             make_directory(impatient, f"{hdfs.root}/d")
     finally:
         os.kill(mini_hdfs.process_id, signal.SIGCONT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,10 +17,7 @@ from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file
-from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.plain import files, loadable, rows, write
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     delete_directory,
@@ -45,26 +41,23 @@ from airflow_hiveacid.storage.stores.listing import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
 from airflow_hiveacid.storage.stores.staging import Staging
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
-
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_staged import COLUMNS, DELTA, MIB, ROWS
+from tests.support.s3_lab import MotoS3
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
 def test_rows_of_each_file_format_are_read_back_unchanged(s3: MotoS3, format_: FileFormat) -> None:
     fs, path = open_location(f"s3a://{s3.bucket}/t/base_0000001/000000_0")
-    with rows_writer(format_, fs, path, COLUMNS, WriterOptions()) as writer:
+    with write.rows_writer(format_, fs, path, COLUMNS, WriterOptions()) as writer:
         writer.write(ROWS.to_struct_array())
         written = writer.close()
     (listed,) = list_files(fs, f"{s3.bucket}/t/base_0000001")
     assert listed.size_bytes == written.size_bytes
-    file = PlainFile(
+    file = files.PlainFile(
         store=f"s3://{s3.bucket}", path=path, key="k", length=listed.size_bytes, format=format_
     )
-    found = pa.Table.from_batches(read_rows(file, COLUMNS))
+    found = pa.Table.from_batches(rows.read_rows(file, COLUMNS))
     assert [c.combine_chunks() for c in found.columns] == ROWS.columns
 
 
@@ -129,15 +122,15 @@ def test_load_data_detects_a_file_that_changed_during_the_copy(
 ) -> None:
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "rows")
     content = (tmp_path / "rows").read_bytes()
-    source = LoadableFile(uri=f"file:{tmp_path}/rows", length=len(content), rows=2)
+    source = loadable.LoadableFile(uri=f"file:{tmp_path}/rows", length=len(content), rows=2)
     staging = Staging(location=table, token="7-a")
     place = staging.attempt_path(DELTA, "000000_0", "a")
-    copy_file(source, place, FileFormat.PARQUET)
+    loadable.copy_file(source, place, FileFormat.PARQUET)
     fs, path = open_location(place)
     fs.handler.publish(path, len(content))
     assert read_bytes(*open_location(f"{table}/{DELTA}/000000_0")) == content
     with pytest.raises(Exception, match="changed while it was copied"):
-        copy_file(
+        loadable.copy_file(
             replace(source, rows=3),
             staging.attempt_path(DELTA, "000001_0", "a"),
             FileFormat.PARQUET,

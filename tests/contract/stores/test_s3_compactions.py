@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors import StorageError
+from airflow_hiveacid.format import errors, names, snapshot
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
@@ -28,12 +26,10 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.writing.publish import StagedFile, assemble
 from airflow_hiveacid.writing.replacement import Replacement
+from tests.contract.stores.s3_faults import Faults
+from tests.support.s3_lab import MotoS3
 from tests.unit.storage.compacting import compacted_files
 from tests.unit.storage.orc_tables import B0, ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
 
 LATE, OWN = TxnId(12), TxnId(15)
 BUCKET: Final = "bucket_00000"
@@ -43,10 +39,10 @@ INSERTS: Final = [f"delta_{w:07d}_{w:07d}_0000" for w in (1, 2, 3)]
 def compaction(table: str, txn_id: TxnId, choice: CompactionChoice) -> Replacement:
     """What a compactor has staged, of a table that Trino may read, right before it publishes."""
     aborted = (LATE,) if txn_id == OWN else ()
-    txns = ValidTxnList(high_watermark=txn_id, open=(txn_id,), aborted=aborted)
+    txns = snapshot.ValidTxnList(high_watermark=txn_id, open=(txn_id,), aborted=aborted)
 
     def look() -> AcidState:
-        return resolve(list_table(table), CompactorWriteIdList.of(ids(3)), txns)
+        return resolve(list_table(table), snapshot.CompactorWriteIdList.of(ids(3)), txns)
 
     plan = plan_compaction(
         look(),
@@ -94,7 +90,7 @@ def test_a_delayed_compaction_publishes_nothing_after_its_successor(
     before = shown(s3)
     assert f"{result}/{BUCKET}" in before
     # Trino would read `delta_1_3_v12` and `delta_1_3_v15`, and every row twice.
-    with pytest.raises(StorageError):  # S3 says NoSuchUpload, moto stumbles
+    with pytest.raises(errors.StorageError):  # S3 says NoSuchUpload, moto stumbles
         late.publish()
     late.take_back()
     assert shown(s3) == before
@@ -137,7 +133,7 @@ def test_one_task_joins_the_parts_that_other_tasks_wrote(s3: MotoS3, table: str)
             writer.write(events)
             writer.close()
     (bucket,) = bucket_files(resolve(list_table(table), ids(3), None))
-    base, staging = BaseName(write_id=WriteId(3)), Staging(location=table, token="t")
+    base, staging = names.BaseName(write_id=WriteId(3)), Staging(location=table, token="t")
     work = BucketCompaction(
         columns=columns,
         bucket_id=BucketId(0),

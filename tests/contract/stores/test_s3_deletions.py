@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import StoreUnavailableError
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -27,13 +23,10 @@ from airflow_hiveacid.writing.publish import token_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_fronts import lists_uploads_by_name, wants_md5
 from tests.contract.stores.s3_staged import DELTA, stage
-from tests.support.s3_lab import KEYS
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
+from tests.support.s3_lab import KEYS, MotoS3
 
 
 def test_deletions_send_content_md5_to_servers_that_require_it(s3: MotoS3, table: str) -> None:
@@ -70,7 +63,7 @@ def test_a_repeated_deletion_sends_content_md5_and_no_other_checksum(
 @pytest.fixture
 def dead(table: str) -> tuple[Ledger, FakeClient, LedgerEntry]:
     """A job that noted what it was about to publish, and died."""
-    client = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+    client = FakeClient(FakeMetastore(conflicts.MetastoreGeneration.V4, ManualClock()))
     made = client.create_table(
         NewTable(
             ref=TableRef("default", "t"),
@@ -81,11 +74,11 @@ def dead(table: str) -> tuple[Ledger, FakeClient, LedgerEntry]:
     entry = LedgerEntry(
         job_key="dag/run/task/-1",
         generation=0,
-        attempt=AttemptId(1, "1" * 12),
+        attempt=ids.AttemptId(1, "1" * 12),
         statement={"kind": "insert"},
         table_id=made.table_id,
         txn_id=client.open_txn(),
-        write_id=WriteId(1),
+        write_id=ids.WriteId(1),
         directories=(f"{table}/{DELTA}", f"{table}2/{DELTA}"),
         result="{}",
         recorded_s=1.0,
@@ -121,12 +114,12 @@ def test_uploads_of_a_dead_attempt_are_aborted_and_its_files_removed(
     assert [key for key in s3.objects() if "_tmp_" not in key] == []
 
 
-@pytest.mark.parametrize("statement", [None, StatementId(2)])
+@pytest.mark.parametrize("statement", [None, ids.StatementId(2)])
 def test_uploads_of_a_dead_attempt_are_aborted_even_if_the_store_does_not_list_them(
     s3: MotoS3,
     table: str,
     dead: tuple[Ledger, FakeClient, LedgerEntry],
-    statement: StatementId | None,
+    statement: ids.StatementId | None,
 ) -> None:
     ledger, client, entry = dead
     staging = Staging(location=table, token=token_of(entry.txn_id, entry.attempt, statement))
@@ -156,7 +149,7 @@ def test_a_retry_works_without_permission_to_list_uploads(
     info = client.get_table(TableRef("default", "t"))
     write_bytes(*open_location(f"{table}/{DELTA}/bucket_00000"), b"x")
     faults.refuse["ListMultipartUploads"] = [(503, "SlowDown")] * 9
-    with pytest.raises(StoreUnavailableError, match="SlowDown"):
+    with pytest.raises(errors.StoreUnavailableError, match="SlowDown"):
         remove_abandoned(ledger, client, info, [entry])
     assert ledger.entries(entry.job_key)  # the next attempt has it still
     faults.refuse["ListMultipartUploads"] = [(403, "AccessDenied")]

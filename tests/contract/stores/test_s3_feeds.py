@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,9 +14,7 @@ from airflow_hiveacid.format.errors import FeedOvertakenError
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 from airflow_hiveacid.storage.stores.listing import open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from tests.support.s3_lab import MotoS3
+from tests.support.s3_lab import MotoS3
 
 
 def write(directory: str, *names: str) -> None:

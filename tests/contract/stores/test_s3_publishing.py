@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    LocationPermissionError,
-    StorageError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors, snapshot
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.maintenance.stored_files import stored_files
@@ -28,12 +22,10 @@ from airflow_hiveacid.storage.stores.listing import give_up, list_table, open_up
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import Publication
+from tests.contract.stores.s3_faults import Faults
 from tests.contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
+from tests.support.s3_lab import MotoS3
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
-    from tests.support.s3_lab import MotoS3
 
 
 def test_readers_see_no_file_before_the_publication_and_all_files_after_it(
@@ -101,7 +93,7 @@ def test_publishing_does_not_overwrite_the_file_of_a_different_attempt(
     with pytest.raises(FileExistsError, match="PreconditionFailed"):
         fs.handler.publish(path, late)
     publication = Publication()
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         publication.publish([accepted(staging, "late", late)])
     publication.take_back()
     assert f"w/t/{DELTA}/bucket_00000" in s3.objects()
@@ -121,7 +113,7 @@ def test_publishing_does_not_overwrite_a_file_that_a_different_client_just_creat
 
     faults.before["CompleteMultipartUpload"] = come
     publication = Publication()
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         publication.publish([staged])
     publication.take_back()
     assert s3.objects()[:1] == [f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"]
@@ -132,9 +124,9 @@ def test_publishing_does_not_overwrite_a_file_that_a_different_client_just_creat
 def test_a_file_that_differs_from_the_report_of_its_task_is_not_published(table: str) -> None:
     staging = Staging(location=table, token="7-a")
     size = stage(staging, "a")
-    with pytest.raises(StorageError, match="its task reported"):
+    with pytest.raises(errors.StorageError, match="its task reported"):
         Publication().publish([accepted(staging, "a", size + 1)])
-    with pytest.raises(StorageError, match="it does not exist"):
+    with pytest.raises(errors.StorageError, match="it does not exist"):
         Publication().publish([accepted(staging, "never", size)])
     write_bytes(*open_location(f"{table}/_tmp_hiveacid_7-a/x"), b"{}")
 
@@ -145,7 +137,7 @@ def test_a_damaged_upload_note_raises_an_error(s3: MotoS3, table: str, text: byt
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
     s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
-    with pytest.raises(StorageError, match="is not the note of an upload"):
+    with pytest.raises(errors.StorageError, match="is not the note of an upload"):
         Publication().publish([accepted(staging, "a", size)])
 
 
@@ -170,7 +162,7 @@ def test_an_aborted_upload_is_not_published_and_the_error_is_retryable(
     staged = accepted(staging, "a", stage(staging, "a"))
     give_up(table, open_uploads(table))
     faults.refuse["CompleteMultipartUpload"] = [(404, "NoSuchUpload")]  # moto stumbles
-    with pytest.raises(StoreUnavailableError, match=r"aborted meanwhile.*Run the job again"):
+    with pytest.raises(errors.StoreUnavailableError, match=r"aborted meanwhile.*Run the job again"):
         Publication().publish([staged])
     assert [key for key in s3.objects() if "_tmp_" not in key] == []
 
@@ -209,7 +201,7 @@ def test_undoing_a_failed_publication_removes_all_its_files_and_uploads(
     staged = accepted(staging, "a", stage(staging, "a"))
     publication = Publication()
     faults.refuse[border] = [(403, "AccessDenied")]
-    with pytest.raises(LocationPermissionError, match=r"credentials: env\).*PutObject"):
+    with pytest.raises(errors.LocationPermissionError, match=r"credentials: env\).*PutObject"):
         publication.publish([staged])
     publication.take_back()
     staging.discard()
@@ -261,7 +253,7 @@ def test_an_upload_completed_without_any_reply_raises_and_can_be_undone(
     faults.lose["CompleteMultipartUpload"] = 99
     faults.before["CompleteMultipartUpload"] = lambda: faults.lose.update(HeadObject=99)
     publication = Publication()
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(errors.StoreUnavailableError):
         publication.publish([staged])
     faults.lose.clear()
     assert f"w/t/{DELTA}/bucket_00000" in s3.objects()
@@ -280,7 +272,7 @@ def test_publishing_waits_for_a_concurrent_conditional_write_of_the_same_name(
     Publication().publish([staged])
     faults.refuse["CompleteMultipartUpload"] = [conflict] * 9
     other = Staging(location=f"{table}2", token="7-b")
-    with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
+    with pytest.raises(errors.StoreUnavailableError, match="ConditionalRequestConflict"):
         Publication().publish([accepted(other, "b", stage(other, "b"))])
 
 
@@ -301,15 +293,15 @@ def test_cleaning_aborts_uploads_of_dead_workers_but_not_of_live_workers(
     ]
     for name in names:
         bucket.begin_upload(f"{root.partition('/')[2]}/{name}", None)
-    txns = ValidTxnList(high_watermark=TxnId(5), open=(TxnId(4),), aborted=(TxnId(3),))
-    write_ids = ValidWriteIdList(table=None, high_watermark=WriteId(3), open=(WriteId(2),))
+    txns = snapshot.ValidTxnList(high_watermark=TxnId(5), open=(TxnId(4),), aborted=(TxnId(3),))
+    write_ids = snapshot.ValidWriteIdList(table=None, high_watermark=WriteId(3), open=(WriteId(2),))
     found = plan_uploads(open_uploads(table), txns, write_ids, now_s=2e9, orphan_age_s=86400.0)
     assert sorted(removal.path for _, removal in found) == sorted([names[0], names[4], names[6]])
     give_up(table, [upload for upload, _ in found])
     assert len(s3.uploads()) == len(names) - 3
     young = open_uploads(table)
     assert plan_uploads(young, txns, write_ids, now_s=young[0].begun_s, orphan_age_s=1.0) == ()
-    late = ValidTxnList(high_watermark=TxnId(3))
+    late = snapshot.ValidTxnList(high_watermark=TxnId(3))
     again = plan_uploads(open_uploads(table), late, write_ids, now_s=2e9, orphan_age_s=1.0)
     assert [r.path for _, r in again] == []
 
@@ -343,7 +335,10 @@ def test_a_file_selector_returns_the_direct_children_of_a_directory(table: str) 
 
 @pytest.mark.parametrize(
     ("status", "code", "error"),
-    [(503, "SlowDown", StoreUnavailableError), (403, "AccessDenied", LocationPermissionError)],
+    [
+        (503, "SlowDown", errors.StoreUnavailableError),
+        (403, "AccessDenied", errors.LocationPermissionError),
+    ],
 )
 @pytest.mark.parametrize("call", ["CreateMultipartUpload", "UploadPart", "PutObject"])
 def test_a_failed_write_raises_the_reason_and_leaves_no_upload(
@@ -353,7 +348,7 @@ def test_a_failed_write_raises_the_reason_and_leaves_no_upload(
     call: str,
     status: int,
     code: str,
-    error: type[StorageError],
+    error: type[errors.StorageError],
 ) -> None:
     faults.refuse[call] = [(status, code)] * 9
     with pytest.raises(error, match=code):

@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    LocationPermissionError,
-    StorageError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_files, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.s3.errors import s3_errors
+from tests.contract.stores.s3_faults import Faults
 from tests.support.s3_lab import KEYS, MotoS3
-
-if TYPE_CHECKING:
-    from tests.contract.stores.s3_faults import Faults
 
 
 @pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable", "InternalError"])
@@ -40,20 +32,20 @@ def test_the_client_retries_while_the_store_is_overloaded(
 @pytest.mark.parametrize(
     ("status", "code", "error", "words"),
     [
-        (503, "SlowDown", StoreUnavailableError, "overloaded"),
-        (500, "InternalError", StoreUnavailableError, "try again"),
-        (400, "ExpiredToken", StoreUnavailableError, "renew them"),
-        (403, "RequestTimeTooSkewed", StoreUnavailableError, "clock"),
-        (403, "AccessDenied", LocationPermissionError, "s3:GetObject"),
-        (403, "InvalidAccessKeyId", LocationPermissionError, "valid keys"),
-        (403, "SignatureDoesNotMatch", LocationPermissionError, "valid keys"),
-        (404, "NoSuchBucket", StorageError, "bucket does not exist"),
-        (501, "NotImplemented", StorageError, "If-None-Match"),
-        (418, "Teapot", StorageError, "Teapot"),
+        (503, "SlowDown", errors.StoreUnavailableError, "overloaded"),
+        (500, "InternalError", errors.StoreUnavailableError, "try again"),
+        (400, "ExpiredToken", errors.StoreUnavailableError, "renew them"),
+        (403, "RequestTimeTooSkewed", errors.StoreUnavailableError, "clock"),
+        (403, "AccessDenied", errors.LocationPermissionError, "s3:GetObject"),
+        (403, "InvalidAccessKeyId", errors.LocationPermissionError, "valid keys"),
+        (403, "SignatureDoesNotMatch", errors.LocationPermissionError, "valid keys"),
+        (404, "NoSuchBucket", errors.StorageError, "bucket does not exist"),
+        (501, "NotImplemented", errors.StorageError, "If-None-Match"),
+        (418, "Teapot", errors.StorageError, "Teapot"),
     ],
 )
 def test_each_s3_error_names_the_path_the_source_of_the_keys_and_a_remedy(
-    table: str, faults: Faults, status: int, code: str, error: type[StorageError], words: str
+    table: str, faults: Faults, status: int, code: str, error: type[errors.StorageError], words: str
 ) -> None:
     faults.refuse["ListObjectsV2"] = [(status, code)] * 9
     with pytest.raises(error, match=words) as caught:
@@ -68,13 +60,13 @@ def test_each_s3_error_names_the_path_the_source_of_the_keys_and_a_remedy(
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
-        (400, StoreUnavailableError, r"expired, renew them"),
-        (403, LocationPermissionError, "s3:GetObject.*clock"),
-        (503, StoreUnavailableError, "overloaded"),
+        (400, errors.StoreUnavailableError, r"expired, renew them"),
+        (403, errors.LocationPermissionError, "s3:GetObject.*clock"),
+        (503, errors.StoreUnavailableError, "overloaded"),
     ],
 )
 def test_if_s3_gives_no_reason_the_error_lists_the_possible_reasons(
-    table: str, faults: Faults, status: int, error: type[StorageError], words: str
+    table: str, faults: Faults, status: int, error: type[errors.StorageError], words: str
 ) -> None:
     # Of a 400 botocore asks once more where the bucket is.
     faults.refuse.update(HeadObject=[(status, "")] * 9, HeadBucket=[(status, "")] * 9)
@@ -92,9 +84,9 @@ def test_the_error_for_a_bucket_in_a_different_region_names_the_region_setting()
 
 def test_a_missing_bucket_is_an_error_and_not_an_empty_table(s3: MotoS3) -> None:
     del s3
-    with pytest.raises(StorageError, match="bucket does not exist"):
+    with pytest.raises(errors.StorageError, match="bucket does not exist"):
         list_table("s3a://lake-that-nobody-made/w/t")
-    with pytest.raises(StorageError, match="bucket does not exist"):
+    with pytest.raises(errors.StorageError, match="bucket does not exist"):
         exists(*open_location("s3a://lake-that-nobody-made/w/t"))
 
 
@@ -103,7 +95,7 @@ def test_an_unreachable_store_raises_an_error_that_names_the_endpoint_setting(
 ) -> None:
     settings = {**s3.settings, "fs.s3a.endpoint": "http://127.0.0.1:1"}
     monkeypatch.setenv(VARIABLE, json.dumps(settings))
-    with pytest.raises(StoreUnavailableError, match=r"fs\.s3a\.endpoint"):
+    with pytest.raises(errors.StoreUnavailableError, match=r"fs\.s3a\.endpoint"):
         list_table(f"s3a://{s3.bucket}/w/t")
 
 
@@ -116,12 +108,12 @@ def test_if_only_the_jvm_has_keys_the_error_says_where_to_set_them(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     locations._s3.cache_clear()
-    with pytest.raises(ConfigurationError, match="AWS_ACCESS_KEY_ID") as caught:
+    with pytest.raises(errors.ConfigurationError, match="AWS_ACCESS_KEY_ID") as caught:
         open_location(f"s3a://{s3.bucket}/w/t")
     assert "event log" not in str(caught.value)
     settings = {**s3.settings, "hiveacid.s3.keys.in.jvm": "true"}
     monkeypatch.setenv(VARIABLE, json.dumps(settings))
-    with pytest.raises(ConfigurationError, match=r"fs\.s3a\.access\.key.*event log"):
+    with pytest.raises(errors.ConfigurationError, match=r"fs\.s3a\.access\.key.*event log"):
         open_location(f"s3a://{s3.bucket}/w/t")
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreUnavailableError
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
-from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format import bucket_codec, conflicts, errors, ids, names
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
@@ -30,16 +24,12 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import StagedFile, assemble
 from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
-from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
+from tests.contract import fake_client, fake_metastore, manual_clock
+from tests.support.s3_lab import MotoS3
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from tests.support.s3_lab import MotoS3
-
-_, INSERT, _, _, OVERWRITE = DataOperation
-FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
+_, INSERT, _, _, OVERWRITE = conflicts.DataOperation
+FIRST, SECOND = ids.AttemptId(1, "1" * 12), ids.AttemptId(2, "2" * 12)
 COLUMNS = (Column(name="id", type="bigint"),)
 
 
@@ -51,11 +41,11 @@ class KilledError(BaseException):
 class Job:
     """A job that writes one row; `at` is the border at which `then` happens."""
 
-    client: FakeClient
+    client: fake_client.FakeClient
     table: TableInfo
-    clock: ManualClock
-    operation: DataOperation = INSERT
-    attempt: AttemptId = FIRST
+    clock: manual_clock.ManualClock
+    operation: conflicts.DataOperation = INSERT
+    attempt: ids.AttemptId = FIRST
     at: str = ""
     then: Callable[[], object] = print
 
@@ -94,17 +84,17 @@ class Job:
 
     def stage(self, write: Write) -> None:
         (part,) = write.tables.values()
-        write_id, bucket = part.write_id, BucketId(0)
+        write_id, bucket = part.write_id, ids.BucketId(0)
         name = (
-            BaseName(write_id=write_id)
+            names.BaseName(write_id=write_id)
             if self.operation is OVERWRITE
-            else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+            else names.DeltaName(low=write_id, high=write_id, statement_id=ids.StatementId(0))
         )
-        staging = Staging.of(part.table, part.table.location, part.token(StatementId(0)))
-        fs, path = open_location(staging.attempt_path(name, bucket_file(bucket), "a0"))
+        staging = Staging.of(part.table, part.table.location, part.token(ids.StatementId(0)))
+        fs, path = open_location(staging.attempt_path(name, names.bucket_file(bucket), "a0"))
         rows = pa.record_batch({"id": pa.array([int(write_id)])})
         with AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False) as writer:
-            writer.write(insert_events(rows, write_id, encode(bucket), RowId(0)))
+            writer.write(insert_events(rows, write_id, bucket_codec.encode(bucket), ids.RowId(0)))
             size = writer.close().size_bytes
         file = StagedFile(
             partition=PartitionName(),
@@ -119,18 +109,18 @@ class Job:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def clock() -> manual_clock.ManualClock:
+    return manual_clock.ManualClock()
 
 
 @pytest.fixture
-def server(clock: ManualClock) -> FakeMetastore:
-    return FakeMetastore(MetastoreGeneration.V4, clock)
+def server(clock: manual_clock.ManualClock) -> fake_metastore.FakeMetastore:
+    return fake_metastore.FakeMetastore(conflicts.MetastoreGeneration.V4, clock)
 
 
 @pytest.fixture
-def job(server: FakeMetastore, clock: ManualClock, s3: MotoS3) -> Job:
-    client = FakeClient(server)
+def job(server: fake_metastore.FakeMetastore, clock: manual_clock.ManualClock, s3: MotoS3) -> Job:
+    client = fake_client.FakeClient(server)
     new = NewTable(ref=TableRef("default", "t"), columns=COLUMNS, location=f"s3a://{s3.bucket}/w/t")
     return Job(client=client, table=client.create_table(new), clock=clock)
 
@@ -149,7 +139,7 @@ BORDERS = ["staged", "registered", "verified", "noted", "published"]
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
 @pytest.mark.parametrize("border", BORDERS)
 def test_a_write_that_fails_at_any_step_leaves_no_files_and_can_be_repeated(
-    job: Job, s3: MotoS3, border: str, operation: DataOperation
+    job: Job, s3: MotoS3, border: str, operation: conflicts.DataOperation
 ) -> None:
     looks: list[list[str]] = []
 
@@ -196,9 +186,9 @@ def test_a_write_killed_at_any_step_is_never_visible_and_the_retry_applies_it_on
 
 
 def test_after_a_commit_with_a_lost_reply_the_retry_finds_that_the_job_is_done(
-    job: Job, server: FakeMetastore
+    job: Job, server: fake_metastore.FakeMetastore
 ) -> None:
-    lost = MetastoreUnavailableError(uris=("u",), method="commit_txn", reason="lost")
+    lost = errors.MetastoreUnavailableError(uris=("u",), method="commit_txn", reason="lost")
     server.break_next("commit_txn", lost, is_done=True)
     assert job.run().state is WriteState.COMMITTED
     assert seen(job) == ["delta_0000001_0000001_0000"]

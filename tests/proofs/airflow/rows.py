@@ -16,37 +16,7 @@ from tests.support.documents import DOCS, table_line
 JSON: Final = DOCS / "airflow-kills.json"
 PAGE: Final = DOCS / "airflow-kills.md"
 
-_HEAD: Final = """# Airflow: when one of its processes is killed
-
-`make airflow` writes this page. The program starts PostgreSQL, a metastore 4.0.1, and Airflow's API
-server, scheduler with LocalExecutor, DAG processor and triggerer. Airflow has one worker slot. The
-program kills processes with SIGKILL and starts them again. Each test case is called a *play*.
-`make airflow PLAYS="triggerer watch"` runs only the plays `triggerer` and `watch`.
-
-YARN and `spark-submit` are simulated. The program decides when an application ends. At its end, the
-application commits one transaction on its task's table in the real metastore.
-
-* *Applications* is the number that YARN has received, and *killed* is the number that YARN was
-  asked to kill.
-* *Commits* is the number of committed write IDs of the tasks' tables.
-* *Events* are asset events of `compaction_asset`, and *runs* are the DAG runs that these events
-  started.
-* *Seconds* depend on the machine. Other programs kept both of the machine's cores busy.
-
-The plays `examples` and `warehouse` kill nothing, and run real Spark jobs on this machine.
-`warehouse` is not among the plays of `make airflow`, because it takes long:
-`WAREHOUSE_MINUTES=60 WAREHOUSE_TABLES=200 make airflow PLAYS=warehouse`. It runs
-`compact_warehouse` every 3 minutes while three writers change the tables: our storage code, our
-Spark jobs, and Hive. Hive 4.0.1's initiator, worker and cleaner run, too. Our reader and Trino read
-random tables all the time and compare them with a model; Hive reads all tables at the end. A
-*round* is a run of the task `compact`. The deltas of every partition are counted once a minute. A
-round leaves a partition at its threshold if it was there before the round began, and was not
-compacted until the round's end. All programs share two cores, so a round may take minutes.
-Meanwhile a busy table, which is written every ten seconds, reaches its threshold again.
-
-| play | what happens | seen | as promised | seconds |
-|---|---|---|---|---|
-"""
+_HEAD: Final = Path(__file__).with_name("head.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +56,7 @@ def page_of(rows: Sequence[Row], order: Iterable[str]) -> str:
     have_run = {row.play for row in rows}
     missing = ", ".join(f"`{play}`" for play in order if play not in have_run)
     tail = f"\nNot run yet: {missing}.\n" if missing else ""
-    return _HEAD + "".join(_line(row) for row in rows) + tail
+    return _HEAD.read_text() + "".join(_line(row) for row in rows) + tail
 
 
 def _line(row: Row) -> str:

@@ -49,12 +49,8 @@ from spark_apps.compact import compact
 from spark_apps.insert import insert
 from spark_apps.merge import merge
 from spark_apps.update import update
-from tests.proofs.bench.data import RAISE, RAISED
+from tests.proofs.bench import data, recorder, records, sales, yardsticks
 from tests.proofs.bench.lab import Lab
-from tests.proofs.bench.recorder import WrongRowsError
-from tests.proofs.bench.records import OURS
-from tests.proofs.bench.sales import COLUMNS, KEY, OPERATION
-from tests.proofs.bench.yardsticks import SparkCompaction
 
 DATABASE: Final = "bench"
 
@@ -67,7 +63,7 @@ _JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "clean": clean,
 }
 _CHANGES: Final = tuple(
-    MergeClause(when=when, action=action, condition=f"s.{OPERATION} = '{code}'")
+    MergeClause(when=when, action=action, condition=f"s.{sales.OPERATION} = '{code}'")
     for code, when, action in (
         ("D", MergeWhen.MATCHED, MergeAction.DELETE),
         ("U", MergeWhen.MATCHED, MergeAction.UPDATE),
@@ -92,7 +88,7 @@ class AcidTable:
         cls,
         lab: Lab,
         name: str,
-        columns: Sequence[Column] = COLUMNS,
+        columns: Sequence[Column] = sales.COLUMNS,
         partition_columns: Sequence[Column] = (),
     ) -> AcidTable:
         new = NewTable(
@@ -133,7 +129,7 @@ class AcidTable:
                 self.name,
                 snapshot,
                 since=newest - 1,
-                keys=None if pre_images else [KEY],
+                keys=None if pre_images else [sales.KEY],
                 pre_images=pre_images,
             )
 
@@ -148,7 +144,7 @@ class AcidTable:
 
     @property
     def system(self) -> str:
-        return OURS
+        return records.OURS
 
     @property
     def compactions(self) -> Mapping[str, Callable[[], int]]:
@@ -168,10 +164,10 @@ class AcidTable:
 
     def delete(self, keys: Path) -> int:
         """Delete the rows of these keys as one more delete delta."""
-        return self._merge(keys, (KEY,), _DELETE_KEYS)
+        return self._merge(keys, (sales.KEY,), _DELETE_KEYS)
 
     def update(self) -> int:
-        return self.set_column(*RAISE, RAISED)
+        return self.set_column(*data.RAISE, data.RAISED)
 
     def set_column(self, column: str, value: str, where: str) -> int:
         """Update one column of some rows, and return the bytes written."""
@@ -182,12 +178,12 @@ class AcidTable:
         return self._merge(source, keys, _UPSERT)
 
     def merge(self, source: Path) -> int:
-        return self._merge(source, (KEY,), _CHANGES)
+        return self._merge(source, (sales.KEY,), _CHANGES)
 
-    def yardstick(self) -> SparkCompaction:
+    def yardstick(self) -> yardsticks.SparkCompaction:
         state = self.state()
         base = state.base.files if state.base is not None else ()
-        return SparkCompaction(
+        return yardsticks.SparkCompaction(
             spark=self.lab.spark, root=self.folder, state=state, buckets=max(1, len(base))
         )
 
@@ -255,7 +251,9 @@ class AcidTable:
     def _run(self, job: Job) -> int:
         result = run_job(self.lab, job)
         if result.status is not JobStatus.COMMITTED:
-            raise WrongRowsError(f"the {result.kind} job ended as {result.status.value}: {result}")
+            raise recorder.WrongRowsError(
+                f"the {result.kind} job ended as {result.status.value}: {result}"
+            )
         return result.size_bytes
 
 

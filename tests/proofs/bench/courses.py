@@ -14,20 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.proofs.bench.cliffs.aborted import measure_aborted
-from tests.proofs.bench.cliffs.deltas import measure_deltas
-from tests.proofs.bench.cliffs.partitions import measure_partitions
-from tests.proofs.bench.cliffs.past import measure_past
-from tests.proofs.bench.cliffs.planning import measure_planning
-from tests.proofs.bench.cliffs.wide import measure_columns, measure_texts
-from tests.proofs.bench.compaction import many
-from tests.proofs.bench.compaction.hours import measure_hours
-from tests.proofs.bench.compaction.readers import measure_readers
-from tests.proofs.bench.compaction.rewrites import measure_rewrites, rewrite
-from tests.proofs.bench.compaction.stripes import measure_large, measure_major, measure_minor
-from tests.proofs.bench.contender import Contender
-from tests.proofs.bench.data import Sizes, Workload, generate
-from tests.proofs.bench.grid import Grid
+from tests.proofs.bench import contender, data, grid, report, sales, systems, yardsticks
+from tests.proofs.bench.cliffs import aborted, deltas, partitions, past, planning, wide
+from tests.proofs.bench.compaction import hours, many, readers, rewrites, stripes
 from tests.proofs.bench.ground import Ground
 from tests.proofs.bench.lab import FOLDER, REPOSITORY, Lab, Setting, Strength, laboratory
 from tests.proofs.bench.recorder import Recorder
@@ -41,16 +30,12 @@ from tests.proofs.bench.records import (
     read_records,
     write_records,
 )
-from tests.proofs.bench.report import cliff_grids, finding_grids, sales_grids
-from tests.proofs.bench.sales import STAMPED_COLUMNS
 from tests.proofs.bench.scenario import Scenario, StampedScenario
-from tests.proofs.bench.systems import SYSTEMS, System
-from tests.proofs.bench.yardsticks import PARTITION_SETTINGS
 
 Say = Callable[[str], None]
 Parts = Mapping[str, Callable[[Ground], None]]
 
-_WARM_UP: Final = Sizes(rows=20_000, batches=2)
+_WARM_UP: Final = data.Sizes(rows=20_000, batches=2)
 _WARM_UP_SCALE: Final = 0.001
 _OPEN_COST: Final = 4 << 20
 """The cost that Spark adds per file when it packs files into tasks: its default."""
@@ -69,7 +54,7 @@ class Options:
 
     system: str
     peers: tuple[str, ...]
-    sizes: Sizes
+    sizes: data.Sizes
     scale: float
     parts: tuple[str, ...]
     strength: Strength
@@ -105,7 +90,7 @@ def _measure_sales(options: Options, say: Say, *, only_changes: bool = False) ->
 
 
 def _measure_one(options: Options, say: Say, *, only_changes: bool) -> tuple[list[Record], Setting]:
-    system, strength = SYSTEMS[options.system], options.strength
+    system, strength = systems.SYSTEMS[options.system], options.strength
     say(f"{system.name}: a workload of {options.sizes.rows:,} rows")
     workloads, small = map(_workloads, (options.sizes, _WARM_UP))
     with laboratory(
@@ -124,28 +109,28 @@ def _measure_one(options: Options, say: Say, *, only_changes: bool) -> tuple[lis
         return recorder.records, lab.setting(strength, workload)
 
 
-def _workloads(sizes: Sizes) -> tuple[Workload, Workload]:
+def _workloads(sizes: data.Sizes) -> tuple[data.Workload, data.Workload]:
     """Return the plain table's workload, and that of the one with a timestamp and a char."""
-    return generate(FOLDER, sizes), generate(FOLDER, sizes.stamped, STAMPED_COLUMNS)
+    return data.generate(FOLDER, sizes), data.generate(FOLDER, sizes.stamped, sales.STAMPED_COLUMNS)
 
 
-def _split_bytes_of(workload: Workload) -> int:
+def _split_bytes_of(workload: data.Workload) -> int:
     """Return a size that makes each file of the base one task: with 128 MB two would share one."""
     largest = max(file.stat().st_size for file in workload.base.iterdir())
     return int(largest * 1.25) + _OPEN_COST
 
 
 def _run_sales(
-    system: System,
+    system: systems.System,
     recorder: Recorder,
     name: str,
-    workloads: tuple[Workload, Workload],
+    workloads: tuple[data.Workload, data.Workload],
     *,
     only_changes: bool,
 ) -> None:
     """Run the whole course with one system, or only the part about reading changes."""
 
-    def make(workload: Workload, table: str) -> Contender:
+    def make(workload: data.Workload, table: str) -> contender.Contender:
         return system.create(recorder.lab, table, workload.columns)
 
     plain, stamped = workloads
@@ -175,13 +160,13 @@ def _recorder(
 # ---- cliffs --------------------------------------------------------------------------------------
 
 _CLIFFS: Final[Parts] = {
-    "partitions": measure_partitions,
-    "deltas": measure_deltas,
-    "columns": measure_columns,
-    "texts": measure_texts,
-    "aborted": measure_aborted,
-    "planning": measure_planning,
-    "past": measure_past,
+    "partitions": partitions.measure_partitions,
+    "deltas": deltas.measure_deltas,
+    "columns": wide.measure_columns,
+    "texts": wide.measure_texts,
+    "aborted": aborted.measure_aborted,
+    "planning": planning.measure_planning,
+    "past": past.measure_past,
 }
 
 
@@ -194,7 +179,7 @@ def _measure_cliffs(options: Options, say: Say) -> list[Record]:
     if not 0 < options.scale <= 1:
         raise ValueError(f"scale must lie above 0 and not above 1, not {options.scale}")
     strength = options.strength
-    with laboratory("lab-cliffs", strength, settings=PARTITION_SETTINGS) as lab:
+    with laboratory("lab-cliffs", strength, settings=yardsticks.PARTITION_SETTINGS) as lab:
         setting = lab.setting(strength, f"at {options.scale:g} of the full size")
         record = partial(_recorder, lab, "cliffs")
         recorder = record(strength.repeats, rehearses=strength.warms_up, say=say)
@@ -215,15 +200,15 @@ def _measure_cliffs(options: Options, say: Say) -> list[Record]:
 # ---- compactions ---------------------------------------------------------------------------------
 
 COMPACTIONS: Final[Parts] = {
-    "minor": measure_minor,
-    "major": measure_major,
-    "peers": measure_rewrites,
+    "minor": stripes.measure_minor,
+    "major": stripes.measure_major,
+    "peers": rewrites.measure_rewrites,
     "partitions": many.measure_partitions,
     "tables": many.measure_tables,
     "planning": many.measure_planning,
-    "readers": measure_readers,
-    "hours": measure_hours,
-    "large": measure_large,
+    "readers": readers.measure_readers,
+    "hours": hours.measure_hours,
+    "large": stripes.measure_large,
 }
 
 
@@ -232,11 +217,11 @@ def _measure_compactions(options: Options, say: Say) -> Sequence[Finding]:
 
     For a peer, write only the records of its rewrites, which its parent process compares with ours.
     """
-    system, strength = SYSTEMS[options.system], options.strength
+    system, strength = systems.SYSTEMS[options.system], options.strength
     with laboratory(
         f"lab-compaction-{system.name}",
         strength,
-        settings={**PARTITION_SETTINGS, **system.settings(FOLDER)},
+        settings={**yardsticks.PARTITION_SETTINGS, **system.settings(FOLDER)},
         on_postgres=True,
     ) as lab:
         recorder = _recorder(
@@ -244,7 +229,7 @@ def _measure_compactions(options: Options, say: Say) -> Sequence[Finding]:
         )
         ground = Ground(recorder=recorder, scale=options.scale, peers=options.peers)
         if system.name != OURS:
-            write_records(options.records, rewrite(ground, system))
+            write_records(options.records, rewrites.rewrite(ground, system))
             return ()
         setting = lab.setting(strength, "the sizes that the cases name")
         findings = read_findings(options.records) if options.records.exists() else ()
@@ -276,7 +261,7 @@ class Course:
     records: Path
     read: Callable[[Path], Sequence[Any]] = read_records
     shown: Callable[[Sequence[Any]], Sequence[Any]] = pairs
-    grids: Callable[[Sequence[Any]], Sequence[Grid]] = sales_grids
+    grids: Callable[[Sequence[Any]], Sequence[grid.Grid]] = report.sales_grids
     mark: str | None = None
     parts: Sequence[str] = ()
 
@@ -291,7 +276,7 @@ COURSES: Final[Mapping[str, Course]] = {
     "cliffs": Course(
         measure=_measure_cliffs,
         records=_BUILD / "bench-cliffs.json",
-        grids=cliff_grids,
+        grids=report.cliff_grids,
         mark="cliffs",
         parts=tuple(_CLIFFS),
     ),
@@ -300,7 +285,7 @@ COURSES: Final[Mapping[str, Course]] = {
         records=_BUILD / "bench-compaction.json",
         read=read_findings,
         shown=tuple,
-        grids=finding_grids,
+        grids=report.finding_grids,
         mark="compactions",
         parts=tuple(COMPACTIONS),
     ),

@@ -17,15 +17,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 from pyarrow import orc
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
-from airflow_hiveacid.format.names import (
-    ACID_VERSION_FILE,
-    BaseName,
-    DeltaName,
-    DirectoryName,
-    bucket_file,
-)
+from airflow_hiveacid.format import bucket_codec, ids, names
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
@@ -33,33 +25,33 @@ from tests.proofs.bench.acid import AcidTable
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY, cliff_rows, day_folder
 from tests.proofs.bench.lab import Lab
 
-FIRST_BASE: Final = BaseName(write_id=WriteId(1))
+FIRST_BASE: Final = names.BaseName(write_id=ids.WriteId(1))
 OPTIONS: Final = WriterOptions(compression="zstd")
 _LOCAL: Final = pafs.LocalFileSystem()
-_STATEMENT: Final = StatementId(0)
+_STATEMENT: Final = ids.StatementId(0)
 
 
-def delta(write_id: int, *, is_delete: bool = False) -> DeltaName:
+def delta(write_id: int, *, is_delete: bool = False) -> names.DeltaName:
     """Return the delta that an INSERT with this write ID makes, or the delete delta of a DELETE."""
-    own = WriteId(write_id)
-    return DeltaName(low=own, high=own, statement_id=_STATEMENT, is_delete=is_delete)
+    own = ids.WriteId(write_id)
+    return names.DeltaName(low=own, high=own, statement_id=_STATEMENT, is_delete=is_delete)
 
 
 def inserted(rows: pa.Table, write_id: int, bucket: int = 0, first: int = 0) -> pa.RecordBatch:
     """Return insert events of one write ID for rows of one bucket, with row IDs from `first`."""
     (batch,) = rows.combine_chunks().to_batches()
-    prop = encode(BucketId(bucket), _STATEMENT)
-    return insert_events(batch, WriteId(write_id), prop, RowId(first))
+    prop = bucket_codec.encode(ids.BucketId(bucket), _STATEMENT)
+    return insert_events(batch, ids.WriteId(write_id), prop, ids.RowId(first))
 
 
 def deleted(inserts: pa.RecordBatch, which: pa.Array, write_id: int) -> pa.RecordBatch:
     """Return delete events of a write ID for some of these rows."""
-    return delete_events(inserts.filter(which), WriteId(write_id), CLIFF_COLUMNS)
+    return delete_events(inserts.filter(which), ids.WriteId(write_id), CLIFF_COLUMNS)
 
 
 def write_directory(
     root: Path,
-    name: DirectoryName,
+    name: names.DirectoryName,
     events: Iterable[pa.RecordBatch | None],
     bucket: int = 0,
     columns: Sequence[Column] = CLIFF_COLUMNS,
@@ -68,8 +60,8 @@ def write_directory(
 
     A stripe ends at each None.
     """
-    is_delete = not isinstance(name, BaseName) and name.is_delete
-    path = root / str(name) / bucket_file(BucketId(bucket))
+    is_delete = not isinstance(name, names.BaseName) and name.is_delete
+    path = root / str(name) / names.bucket_file(ids.BucketId(bucket))
     with AcidFileWriter(_LOCAL, str(path), columns, OPTIONS, is_delete=is_delete) as writer:
         for batch in events:
             if batch is None:
@@ -77,7 +69,7 @@ def write_directory(
             else:
                 writer.write(batch)
         writer.close()
-    path.with_name(ACID_VERSION_FILE).write_text("2")
+    path.with_name(names.ACID_VERSION_FILE).write_text("2")
 
 
 def write_deltas(

@@ -12,13 +12,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.contender import Readable
+from tests.proofs.bench import acid, contender, records
 from tests.proofs.bench.lab import Lab
 from tests.proofs.bench.meter import Measurement
 from tests.proofs.bench.queries import Answer, Query, count_rows, sum_one_column
 from tests.proofs.bench.recorder import Recorder, WrongRowsError, answer
-from tests.proofs.bench.records import Finding
 
 Work = Callable[[], object]
 
@@ -51,7 +49,7 @@ class Ground:
     scale: float
     name: str = "full"
     peers: tuple[str, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[records.Finding] = field(default_factory=list)
     _part: str = ""
     _taken: list[Measurement] = field(default_factory=list)
 
@@ -77,7 +75,7 @@ class Ground:
         self,
         place: tuple[str, int],
         rows: int,
-        sides: Mapping[str, Readable],
+        sides: Mapping[str, contender.Readable],
         questions: Mapping[str, Query] = QUESTIONS,
         prefix: str = "",
     ) -> None:
@@ -128,7 +126,7 @@ class Ground:
     ) -> None:
         """Add a finding, with the CPU seconds that were measured since the last one."""
         self.findings.append(
-            Finding(
+            records.Finding(
                 part=self._part,
                 case=case,
                 unit=unit,
@@ -157,12 +155,12 @@ def ratios(runs: Sequence[Measurement], others: Sequence[Measurement]) -> list[f
     return [one / max(median(cpu(others)), 0.01) for one in cpu(runs)]
 
 
-def require_rows(table: AcidTable, expected: Answer) -> None:
+def require_rows(table: acid.AcidTable, expected: Answer) -> None:
     if (found := rows_of(table)) != expected:
         raise WrongRowsError(f"{table.name} has {found} instead of {expected}")
 
 
-def rows_of(table: AcidTable) -> Answer:
+def rows_of(table: acid.AcidTable) -> Answer:
     """Return the number of a table's rows, and a hash over their values."""
     with table.frame() as rows:
         return read_and_hash(rows)

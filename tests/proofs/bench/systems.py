@@ -24,11 +24,8 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
 from airflow_hiveacid.local.process import tail
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
-from tests.proofs.bench.acid import AcidTable
-from tests.proofs.bench.contender import Contender
-from tests.proofs.bench.data import RAISE, RAISED
+from tests.proofs.bench import acid, contender, data, records
 from tests.proofs.bench.lab import Lab
-from tests.proofs.bench.records import OURS
 from tests.proofs.bench.sales import KEY, OPERATION
 
 _DELTA: Final = "delta"
@@ -39,7 +36,7 @@ MERGE INTO {{table}} t USING changes s ON t.{KEY} = s.{KEY}
 WHEN MATCHED AND s.{OPERATION} = 'D' THEN DELETE
 WHEN MATCHED AND s.{OPERATION} = 'U' THEN UPDATE SET *
 WHEN NOT MATCHED AND s.{OPERATION} = 'I' THEN INSERT *"""
-_UPDATE: Final = f"UPDATE {{table}} SET {RAISE[0]} = {RAISE[1]} WHERE {RAISED}"
+_UPDATE: Final = f"UPDATE {{table}} SET {data.RAISE[0]} = {data.RAISE[1]} WHERE {data.RAISED}"
 _DELTA_JARS: Final = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
     "io.delta:delta-storage:4.4.0",
@@ -350,13 +347,13 @@ class System:
     """
 
     name: str
-    create: Callable[[Lab, str, Sequence[Column]], Contender]
+    create: Callable[[Lab, str, Sequence[Column]], contender.Contender]
     settings: Callable[[Path], Mapping[str, str]] = _nothing
 
 
 SYSTEMS: Final[Mapping[str, System]] = {
-    OURS: System(name=OURS, create=AcidTable.create),
+    records.OURS: System(name=records.OURS, create=acid.AcidTable.create),
     _DELTA: System(name=_DELTA, create=DeltaTable.create, settings=_delta_settings),
     _ICEBERG: System(name=_ICEBERG, create=IcebergTable.create, settings=_iceberg_settings),
 }
-PEERS: Final = tuple(name for name in SYSTEMS if name != OURS)
+PEERS: Final = tuple(name for name in SYSTEMS if name != records.OURS)

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    CompactionCancelledError,
-    FencedError,
-    HiveAcidError,
-    PartitionNotFoundError,
-    PartitionsFailedError,
-    RetryableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, RebalanceSpec
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
 
-_FORESEEN: Final = (FencedError, CommitStateUnknownError)
+_FORESEEN: Final = (errors.FencedError, errors.CommitStateUnknownError)
 
 # A PartitionsFailedError is retryable, whatever has failed. These words are those of a
 # CorruptFileError and a JobFailedError.
@@ -53,24 +45,26 @@ def note_answer(
     record.counts[f"{result.kind}: {whose}{result.status.value}"] += 1
     if result.status is not JobStatus.FAILED:
         return True
-    error = result.error.rebuild() if result.error else HiveAcidError("failed without an error")
+    error = (
+        result.error.rebuild() if result.error else errors.HiveAcidError("failed without an error")
+    )
     record.errors[f"{whose}{type(error).__name__}"] += 1
     if not _is_foreseen(record, error, doing):
         record.trouble("unforeseen", f"{doing.task.key} {doing.attempt}: {error}")
     return False
 
 
-def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
+def _is_foreseen(record: Record, error: errors.HiveAcidError, doing: Doing) -> bool:
     if record.was_disk_full(doing.began_s):
         return True
-    if isinstance(error, PartitionsFailedError):
+    if isinstance(error, errors.PartitionsFailedError):
         return not any(words in str(error) for words in _OF_FINAL_ERRORS)
-    if isinstance(error, (RetryableError, *_FORESEEN)):
+    if isinstance(error, (errors.RetryableError, *_FORESEEN)):
         return True
     is_compaction = isinstance(doing.task.job, CompactSpec)
-    if isinstance(error, CompactionCancelledError):
+    if isinstance(error, errors.CompactionCancelledError):
         return is_compaction and record.was_cancelled(doing.began_s)
     # No job has written the partition yet.
-    return isinstance(error, PartitionNotFoundError) and (
+    return isinstance(error, errors.PartitionNotFoundError) and (
         is_compaction or isinstance(doing.task.job, RebalanceSpec)
     )

@@ -15,16 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    ProveErasureSpec,
-)
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.storage.stores.listing import list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
@@ -60,14 +55,17 @@ def tidy_up(
     `folder` is that of the driver's process; `rows` are those that each table has in the end.
     """
     targets = [f"{db}.{table.value}" for table in Table]
-    compactions = [CompactSpec.of_table(t, choice=CompactionChoice.MAJOR) for t in targets]
+    compactions = [
+        maintenance.CompactSpec.of_table(t, choice=maintenance.CompactionChoice.MAJOR)
+        for t in targets
+    ]
     # The second cleaning may remove what the first one has seen to be obsolete.
-    cleanings = [CleanSpec.of_table(t, orphan_age_s=0.0) for t in (*targets, *targets)]
+    cleanings = [maintenance.CleanSpec.of_table(t, orphan_age_s=0.0) for t in (*targets, *targets)]
     process = launch_spark(options, folder, "driver")
     # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
     # no other compaction.
     proofs = [
-        (ProveErasureSpec(target=f"{db}.{table.value}", where=where), stored)
+        (maintenance.ProveErasureSpec(target=f"{db}.{table.value}", where=where), stored)
         for table, kept in rows.items()
         for where, stored in stored_rows(kept).items()
     ]
@@ -144,8 +142,8 @@ def _jobs_of_every_kind(db: str) -> list[Job]:
     target = f"{db}.{Table.PARTED.value}"
     return [
         *(plan.job(db) for plan in plans.values()),
-        CompactSpec.of_table(target, choice=CompactionChoice.MAJOR),
-        CleanSpec.of_table(target),
+        maintenance.CompactSpec.of_table(target, choice=maintenance.CompactionChoice.MAJOR),
+        maintenance.CleanSpec.of_table(target),
     ]
 
 

@@ -22,12 +22,9 @@ from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local import errors, postgres, site, stack
 from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.postgres import LocalPostgres
-from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.local.stack import start_on_postgres
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
@@ -55,7 +52,7 @@ class Ground:
         self._store = store
         self._stack = ExitStack()
         self._record = record
-        self._config = LocalMetastoreConfig(
+        self._config = site.LocalMetastoreConfig(
             version=version,
             data_dir=folder / "metastore",
             txn_timeout_s=timeout_s,
@@ -65,7 +62,7 @@ class Ground:
         # Servers end with the thread that started them, so one thread starts them all.
         self._thread = ThreadPoolExecutor(1)
         self._metastore: LocalMetastore | None = None
-        self._postgres: LocalPostgres | None = None
+        self._postgres: postgres.LocalPostgres | None = None
         self._repair: Future[None] | None = None
         self._incident: Incident | None = None
         self._began_s = self._mend_at = 0.0
@@ -79,7 +76,7 @@ class Ground:
     def uri(self) -> str:
         """The metastore's address, which does not change."""
         if self._metastore is None:
-            raise LocalServerError("the metastore was never started")
+            raise errors.LocalServerError("the metastore was never started")
         return self._metastore.uri
 
     def place_of(self, database: str) -> str:
@@ -110,7 +107,7 @@ class Ground:
             case _:
                 assert_never(self._store)
         self._metastore, self._postgres = self._thread.submit(
-            start_on_postgres, self._config, self._record.say
+            stack.start_on_postgres, self._config, self._record.say
         ).result()
 
     def expect(self, incidents: Sequence[Incident]) -> None:
@@ -190,7 +187,7 @@ class Ground:
                     self._postgres.start()
                 if self._metastore is not None:
                     self._metastore.start()
-            except LocalServerError:
+            except errors.LocalServerError:
                 # A killed database's children keep its memory for a moment.
                 if attempt == _MOST_STARTS:
                     raise

@@ -20,8 +20,8 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
 from tests.proofs.campaign.errands import litter, tidy_up, warm_up

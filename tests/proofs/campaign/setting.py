@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from demo.environment import spark_environment, spark_home
 from demo.layout import REPOSITORY, DemoLayout
 from tests.proofs.campaign.process import CampaignProcess

@@ -32,40 +32,7 @@ _LONGEST_NOTE: Final = 600
 MARK: Final = "clusters: written by `make clusters`"
 # The parameters of a test, at the end of its name or before the version of PySpark.
 _PARAMETERS: Final = re.compile(r"\[(.*)\](?=$|, PySpark )")
-_HEAD: Final = """# Clusters: what ran where
-
-Use these tables to check whether your metastore login, store and Spark master were tested. The
-[last section](#not-run) lists combinations that were not run. For an overview, see
-[what is supported](reference/support.md#where-drivers-and-executors-run).
-
-`make clusters` writes this page. It starts real servers on one machine and runs each combination.
-The column *version* gives the version of the metastore, Hadoop, PySpark or the S3 server.
-
-| outcome | meaning |
-|---|---|
-| ran | the combination worked |
-| refused with an error | the combination failed as expected; the details give the error |
-| none found | a search for leaked secrets found none |
-| Trino loses rows | the run ended at a known fault of Trino; the details describe it |
-"""
-_TAIL: Final = """
-## Not run
-
-- **Metastore logins**: two metastores with one token store; Active Directory; MIT's Kerberos
-  library before 1.20.
-- **HDFS**: encryption zones with a working KMS; erasure coding; federation by routers; several name
-  nodes or data nodes; tokens of several name nodes; tokens of a KMS; tokens if a mount table
-  contains host names; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no
-  build was available).
-- **YARN**: several resource managers; a fair scheduler; node labels; federation;
-  LinuxContainerExecutor (containers belonged to the node manager's user); other realms; Knox.
-- **Kubernetes**: a real cluster; pod templates; claimed volumes; dynamic allocation; a mesh. The
-  tests simulate the API server (`tests/support/pretended_kubernetes.py`). The simulated pods are
-  local processes.
-- **S3**: AWS itself; MinIO; Ceph; roles; web identity; instance profiles; KMS keys; versioned
-  buckets. The tests use moto, which checks no signatures, and they test few cases of old uploads
-  and of paged listings.
-"""
+_HEAD, _TAIL = Path(__file__).with_name("page.md").read_text().split("<!-- cells -->")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,10 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
 
     Cases at one metastore run in a row, and then that metastore ends.
     """
+    cases: tuple[Case | Refusal, ...] = (*CASES, *REFUSALS)
     wanted = [
         (case.kind, version, case)
-        for case in (*CASES, *REFUSALS)
+        for case in cases
         for version in case.versions
         if only in case.name
     ]

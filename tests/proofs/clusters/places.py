@@ -26,12 +26,8 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.proofs.clusters.cells import Cell, Place, Trial, tried
-from tests.support.kubernetes_cluster import KubernetesCluster
-from tests.support.login_cases import CASES
+from tests.support import kubernetes_cluster, login_cases, s3_lab, short_jvms, spark_cluster
 from tests.support.login_lab import V4, LoginLab, environ
-from tests.support.s3_lab import MotoS3, machine
-from tests.support.short_jvms import ENVIRONMENT
-from tests.support.spark_cluster import standalone_cluster
 from tests.support.spark_submit import SPARK_HOME, submit
 
 _AREA: Final = "Where jobs run"
@@ -87,7 +83,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         lab.end("plain", V4)
         yield from _on_s3(folder, sparks, only)
         for login, name in _LOGINS.items():
-            (case,) = [case for case in CASES if case.name == name]
+            (case,) = [case for case in login_cases.CASES if case.name == name]
             with environ(lab.environment):
                 endpoint = lab.endpoint(case.kind, V4, case.login(lab, V4))
                 access = _Access(login=login, store="disk", endpoint=endpoint)
@@ -96,7 +92,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
 
 def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]:
     with (
-        MotoS3.beside(Path(sys.executable), folder / "s3.log") as s3,
+        s3_lab.MotoS3.beside(Path(sys.executable), folder / "s3.log") as s3,
         s3.metastore(folder / "metastore-on-s3") as metastore,
         patch.dict(os.environ, s3.environment),
     ):
@@ -138,7 +134,7 @@ def _insert(folder: Path, spark: _Spark, access: _Access) -> str:
             job_key=db,
             master=spark.master,
             settings={**spark.settings, **access.settings},
-            environment=machine(),
+            environment=s3_lab.machine(),
             start_timeout_s=_WAIT_S,
         )
         if done.code or done.result is None or done.result.status is not JobStatus.COMMITTED:
@@ -158,18 +154,20 @@ def _standalone(folder: Path) -> Iterator[_Spark]:
     work.mkdir()
     environment = {
         **os.environ,
-        **ENVIRONMENT,
-        **machine(),
+        **short_jvms.ENVIRONMENT,
+        **s3_lab.machine(),
         "PYSPARK_PYTHON": sys.executable,
     }
-    with standalone_cluster(SPARK_HOME, work, environment) as url:
+    with spark_cluster.standalone_cluster(SPARK_HOME, work, environment) as url:
         yield _Spark(master=url)
 
 
 @contextmanager
 def _kubernetes(folder: Path) -> Iterator[_Spark]:
     python = Path(sys.executable)
-    with KubernetesCluster.started(folder / "kubernetes", SPARK_HOME, python) as cluster:
-        cluster.kubelet.environment |= machine()
+    with kubernetes_cluster.KubernetesCluster.started(
+        folder / "kubernetes", SPARK_HOME, python
+    ) as cluster:
+        cluster.kubelet.environment |= s3_lab.machine()
         settings = {**cluster.settings(), "spark.executor.instances": "1"}
         yield _Spark(master=cluster.master, settings=settings, said=cluster.said)

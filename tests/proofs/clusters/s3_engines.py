@@ -41,9 +41,7 @@ from tests.proofs.matrix.readers import (
 )
 from tests.proofs.matrix.records import Life
 from tests.proofs.matrix.writers import HiveWriter, OurWriter, TrinoWriter, why_not_led
-from tests.support.s3_lab import MotoS3
-from tests.support.s3_session import knowing
-from tests.support.spark_lab import Lab, small_session
+from tests.support import s3_lab, s3_session, spark_lab
 
 _AREA: Final = "S3, read by every engine"
 _REPLACED: Final = (
@@ -83,7 +81,7 @@ _COURSES: Final = (
 
 
 @dataclass(frozen=True)
-class _HidingLab(Lab):
+class _HidingLab(spark_lab.Lab):
     """A laboratory whose tables declare that only Hive 4 reads them."""
 
     def table(
@@ -127,11 +125,11 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     ]
     if not asked:
         return
-    spark = small_session()
+    spark = spark_lab.small_session()
     with ExitStack() as stack:
         stack.callback(spark.stop)
-        server = stack.enter_context(MotoS3.started())
-        stack.enter_context(knowing(spark, server))
+        server = stack.enter_context(s3_lab.MotoS3.started())
+        stack.enter_context(s3_session.knowing(spark, server))
         replaced: list[str] = []
         stack.enter_context(server.behind(notes_what_is_replaced("/delete_delta_", replaced)))
         for course in _COURSES:
@@ -147,7 +145,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
 
 @contextmanager
 def _ground(
-    folder: Path, course: _Course, server: MotoS3, spark: SparkSession, made: list[str]
+    folder: Path, course: _Course, server: s3_lab.MotoS3, spark: SparkSession, made: list[str]
 ) -> Iterator[Ground]:
     settings = server.settings | server.secrets
     with ExitStack() as stack:
@@ -163,7 +161,7 @@ def _ground(
         client = stack.enter_context(connect(endpoint))
         database = f"engines_{uuid.uuid4().hex[:8]}"
         client.create_database(database, f"s3a://{server.bucket}/{database}")
-        make = _HidingLab if course.hides else Lab
+        make = _HidingLab if course.hides else spark_lab.Lab
         lab = make(spark=spark, endpoint=endpoint, client=client, db=database)
         jars = METASTORE_S3A.fetch()
         bare = stack.enter_context(BareReader("3.1.3", settings=settings, jars=jars))
@@ -187,7 +185,7 @@ def _ground(
         yield Ground(lab=lab, hive=hive, writers=writers, readers=readers)
 
 
-def _properties(server: MotoS3) -> dict[str, str]:
+def _properties(server: s3_lab.MotoS3) -> dict[str, str]:
     """Return the properties of Trino's own client; its keys are in the environment."""
     found = server.settings
     return {

@@ -25,13 +25,8 @@ from typing import Any, Final
 import pyspark
 
 from tests.judges.engine import HiveJudge
-from tests.proofs.differential import examples, report
-from tests.proofs.differential.cases import Outcome
-from tests.proofs.differential.course import Course, made
+from tests.proofs.differential import cases, course, examples, report, stores, triplets, twins
 from tests.proofs.differential.engines import Engines
-from tests.proofs.differential.stores import SOURCES, stored
-from tests.proofs.differential.triplets import Triplets
-from tests.proofs.differential.twins import Twins
 from tests.proofs.programs import Say, clocked, laboratory, metastore, working_folder
 
 _LARGEST_SEED: Final = 10**6
@@ -69,22 +64,24 @@ def run(both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say)
     both.prepare()
     tally.wrong += examples.missed(both)
     say("the examples of the known differences")
-    for finding in Course(both, say).findings(made(asked.expressions, asked.seed)):
+    for finding in course.Course(both, say).findings(course.made(asked.expressions, asked.seed)):
         tally.add(report.EXPRESSIONS, finding)
-        if finding.outcome is Outcome.DIFFERENT:
+        if finding.outcome is cases.Outcome.DIFFERENT:
             say(f"NOT NAMED: {tally.wrong[-1]}")
             yield
     yield
     if asked.stores:
-        for done in stored(both, list(dict.fromkeys(SOURCES.values()))[: asked.stores]):
+        for done in stores.stored(
+            both, list(dict.fromkeys(stores.SOURCES.values()))[: asked.stores]
+        ):
             tally.add(report.STORES, done)
             yield
         say("types into columns of types")
     theirs = f"hive_{uuid.uuid4().hex[:12]}"
     both.lab.client.create_database(theirs)
-    for done in Twins(both, theirs, asked.seed).done(asked.statements, say):
+    for done in twins.Twins(both, theirs, asked.seed).done(asked.statements, say):
         tally.add(report.STATEMENTS, done)
-        if done.outcome is Outcome.DIFFERENT:
+        if done.outcome is cases.Outcome.DIFFERENT:
             say(f"NOT NAMED: {tally.wrong[-1]}")
         yield
     yield from simple(both, tally, asked, say)
@@ -97,9 +94,9 @@ def simple(
     databases = (f"hive3_{uuid.uuid4().hex[:12]}", f"worker_{uuid.uuid4().hex[:12]}")
     for db in databases:
         both.lab.client.create_database(db)
-    for done in Triplets(both, databases, asked.seed).done(asked.simple, say):
+    for done in triplets.Triplets(both, databases, asked.seed).done(asked.simple, say):
         tally.add(report.SIMPLE, done)
-        if done.outcome is Outcome.DIFFERENT:
+        if done.outcome is cases.Outcome.DIFFERENT:
             say(f"NOT NAMED: {tally.wrong[-1]}")
             yield
     yield

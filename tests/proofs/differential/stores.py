@@ -13,30 +13,30 @@ from typing import Final
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
+from tests.proofs.differential import known, statements, values
 from tests.proofs.differential.cases import Outcome, Seen
 from tests.proofs.differential.engines import Engines
-from tests.proofs.differential.known import names_of
-from tests.proofs.differential.statements import Written
+from tests.proofs.differential.rows import COLUMNS
 from tests.proofs.differential.twins import Done
-from tests.proofs.differential.values import of_hive, same
 
-SOURCES: Final = {
-    "ti": "tinyint",
-    "si": "smallint",
-    "i": "int",
-    "b": "bigint",
-    "f": "float",
-    "d": "double",
-    "de": "decimal(10,2)",
-    "dx": "decimal(38,10)",
-    "s": "string",
-    "vc": "varchar(6)",
-    "cc": "char(6)",
-    "dt": "date",
-    "ts": "timestamp",
-    "bo": "boolean",
-    "xb": "binary",
-}
+_STORED: Final = (
+    "ti",
+    "si",
+    "i",
+    "b",
+    "f",
+    "d",
+    "de",
+    "dx",
+    "s",
+    "vc",
+    "cc",
+    "dt",
+    "ts",
+    "bo",
+    "xb",
+)
+SOURCES: Final = {column: COLUMNS[column] for column in _STORED}
 _NAMED: Final = re.compile(r"\bc_([a-z]+)\b")
 _TAME: Final = " WHERE id IN (1, 6)"
 """Rows that fit everywhere: small numbers, and NULL."""
@@ -127,7 +127,7 @@ def _compared(
     }
     for number, (source, kind) in enumerate(SOURCES.items()):
         text = f"{kind} into {target}{' (tame rows)' if rows else ''}"
-        written = Written(text, "store", is_query=False, marks=frozenset())
+        written = statements.Written(text, "store", is_query=False, marks=frozenset())
         if source in gone:
             both = source in refused
             at_once = "cast the value" in gone[source]
@@ -144,17 +144,17 @@ def _compared(
                 name="store",
                 text=text,
                 row=key,
-                ours=of_hive(ours[key][number], target) if key in ours else "no row",
-                theirs=of_hive(theirs[key][number], target) if key in theirs else "no row",
+                ours=values.of_hive(ours[key][number], target) if key in ours else "no row",
+                theirs=values.of_hive(theirs[key][number], target) if key in theirs else "no row",
                 kinds=(kind,),
-                arguments=((of_hive(before[key][number], kind),),),
+                arguments=((values.of_hive(before[key][number], kind),),),
                 our_kind=target,
                 their_kind=target,
             )
             for key in sorted({*ours, *theirs})
         ]
-        different = [one for one in seen if not same(one.ours, one.theirs)]
-        named = [names_of(one) for one in different]
+        different = [one for one in seen if not values.same(one.ours, one.theirs)]
+        named = [known.names_of(one) for one in different]
         outcome = Outcome.EQUAL
         if different:
             outcome = Outcome.KNOWN if all(named) else Outcome.DIFFERENT

@@ -79,7 +79,7 @@ FIRST: Final[Mapping[str, Sequence[str | None]]] = {
     "ts": (None, "2020-01-31 01:02:03.123456789", "1500-01-01 00:00:00"),
     "p": (*VALUES["p"], "a/b=c", "__HIVE_DEFAULT_PARTITION__"),
 }
-SHAPES: Final = (
+SHAPES: Final[Sequence[tuple[Mapping[str, str], tuple[str, ...]]]] = (
     ({}, ()),
     ({"p": "string"}, ()),
     ({"q": "int", "r": "date"}, ()),

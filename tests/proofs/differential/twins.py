@@ -12,12 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.format.errors import (
-    ExpressionError,
-    HiveAcidError,
-    SourceUnreadableError,
-    SqlTextError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.sql.script import read_script
 from tests.judges.line_process import JudgeError
@@ -77,7 +72,7 @@ class Twins:
         text = f"INSERT INTO r {written.text}" if written.is_query else written.text
         try:
             (statement,) = read_script(text, self._engines.lab.db)
-        except SqlTextError as error:
+        except errors.SqlTextError as error:
             return Done(written=written, outcome=Outcome.REFUSED_HERE, told=str(error)[:300])
         self._engines.judge.execute(f"use {self._theirs}")
         with ThreadPoolExecutor(1) as beside:
@@ -89,7 +84,7 @@ class Twins:
                 else:
                     self._engines.lab.run(statement.job)  # type: ignore[arg-type]
                     ours = []
-            except (HiveAcidError, *SPARK_ERRORS) as error:
+            except (errors.HiveAcidError, *SPARK_ERRORS) as error:
                 ours = error
             theirs = asked.result()
         return self._compared(written, ours, theirs)
@@ -115,7 +110,7 @@ class Twins:
             outcome = Outcome.EQUAL if both else Outcome.REFUSED_BY_HIVE
             return Done(written=written, outcome=outcome, told=told[:300])
         if isinstance(ours, Exception):
-            wrong = isinstance(ours, SourceUnreadableError | ExpressionError)
+            wrong = isinstance(ours, errors.SourceUnreadableError | errors.ExpressionError)
             outcome = Outcome.REFUSED_BY_SPARK if wrong else Outcome.ERROR
             return Done(
                 written=written, outcome=outcome, told=f"{type(ours).__name__}: {ours}"[:300]

@@ -20,14 +20,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, settled, up_to
 from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.changed_rows import (
-    FeedManner,
-    change_files,
-    changed_in,
-    deaths_of,
-)
+from airflow_hiveacid.storage.acid.read import acid_file, buckets, changed_rows
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories.world import COLUMNS, Fate, Identity, World, text_of
@@ -107,11 +100,15 @@ def told(
     )
     found: list[Change] = []
     for segment in segments:
-        manner = FeedManner(part=segment.part, ends_with=segment.ends_with, is_net=is_net)
-        for file in change_files(segment, bucket_files(segment.state, segment.part.until)):
-            deaths = deaths_of(file.deletes, segment.part)
+        manner = changed_rows.FeedManner(
+            part=segment.part, ends_with=segment.ends_with, is_net=is_net
+        )
+        for file in changed_rows.change_files(
+            segment, buckets.bucket_files(segment.state, segment.part.until)
+        ):
+            deaths = changed_rows.deaths_of(file.deletes, segment.part)
             stripes = None if file.is_whole else file.stripes_hit()
-            for one in changed_in(
+            for one in changed_rows.changed_in(
                 file.data, stripes, deaths, manner, _read, is_whole=file.is_whole
             ):
                 found += _changes(
@@ -120,7 +117,7 @@ def told(
     return sorted(found)
 
 
-def _read(file: AcidFile, stripes: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+def _read(file: acid_file.AcidFile, stripes: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
     return read_events(file, COLUMNS, stripes=stripes)
 
 

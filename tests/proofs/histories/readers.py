@@ -12,13 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.table import (
-    PartitionInfo,
-    PartitionName,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
+from airflow_hiveacid.format import table
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.judges.bare import BareReader
@@ -49,16 +43,18 @@ def spark(session: SparkSession, world: World) -> list[int]:
     """Read values in order, with Spark's reader where it is trusted, and with ours otherwise."""
     target = Target(
         spark=session,
-        table=TableInfo(
-            ref=TableRef("d", "t"),
+        table=table.TableInfo(
+            ref=table.TableRef("d", "t"),
             location=f"file:{world.root}",
             columns=COLUMNS,
             partition_columns=(),
-            kind=TransactionalKind.FULL_ACID,
+            kind=table.TransactionalKind.FULL_ACID,
         ),
         write_ids=world.write_ids,
         txns=world.txns,
-        partitions=(PartitionInfo(name=PartitionName(), location=f"file:{world.root}"),),
+        partitions=(
+            table.PartitionInfo(name=table.PartitionName(), location=f"file:{world.root}"),
+        ),
     )
     rows = [(row["v"], row["v"], row["s"]) for row in target.rows().collect()]
     return sorted(_checked(rows))

@@ -17,9 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.judges.bare import BareReader
-from tests.judges.engine import HiveJudge
-from tests.judges.engine3 import Hive3Engine
+from tests.judges import bare, engine, engine3
 from tests.judges.trino import TrinoJudge, why_not
 from tests.proofs.matrix import records
 from tests.proofs.matrix.course import Ground, lead
@@ -90,7 +88,7 @@ def _ground(stack: ExitStack, folder: Path, *, with_trino: bool) -> Ground:
     server = stack.enter_context(metastore(folder))
     # Trino must be told the location of managed tables.
     lab = stack.enter_context(laboratory(server, location=f"file:{folder}"))
-    hive = stack.enter_context(HiveJudge(server.uri))
+    hive = stack.enter_context(engine.HiveJudge(server.uri))
     writers: dict[str, Callable[[Table], Writer]] = {
         OURS: lambda table: OurWriter(table=table),
         HIVE_4: lambda table: HiveWriter(table=table, engine=hive),
@@ -99,13 +97,13 @@ def _ground(stack: ExitStack, folder: Path, *, with_trino: bool) -> Ground:
         NativeReader(),
         ArrowReader(),
         HiveReader(hive),
-        BareHiveReader(stack.enter_context(BareReader("3.1.3"))),
+        BareHiveReader(stack.enter_context(bare.BareReader("3.1.3"))),
     ]
     if with_trino:
         trino = stack.enter_context(TrinoJudge(server.uri))
         writers[TRINO] = lambda table: TrinoWriter(table=table, engine=trino)
         readers.append(TrinoReader(trino))
-    hive_3 = stack.enter_context(Hive3Engine())
+    hive_3 = stack.enter_context(engine3.Hive3Engine())
     return Ground(lab=lab, hive=hive, hive_3=hive_3, writers=writers, readers=readers)
 
 

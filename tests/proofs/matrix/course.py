@@ -12,21 +12,8 @@ from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, PartitionName
-from tests.judges.engine import HiveJudge
-from tests.judges.engine3 import Hive3Engine
-from tests.judges.line_process import JudgeError
-from tests.proofs.matrix.explanations import BLIND, explanation
-from tests.proofs.matrix.kinds import (
-    ALTERNATING,
-    HIVE_3,
-    HIVE_4,
-    KINDS,
-    NATIVE,
-    OURS,
-    Flat,
-    Kind,
-    Row,
-)
+from tests.judges import engine, engine3, line_process
+from tests.proofs.matrix import explanations, kinds
 from tests.proofs.matrix.life import NotHereError, Rows, Step, Writer, life
 from tests.proofs.matrix.readers import NativeReader, NotReadHereError, Reader, as_rows, misplaced
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
@@ -35,7 +22,7 @@ from tests.support.spark_lab import Lab
 
 # Paths differ between runs and machines.
 _PATH: Final = re.compile(r"(?:file:)?/\S+")
-_BREAKS: Final = (JudgeError, HiveAcidError, NotHereError, PySparkException)
+_BREAKS: Final = (line_process.JudgeError, HiveAcidError, NotHereError, PySparkException)
 # The default on a 4.x metastore is ZSTD, which ORC in Hive 3.1 does not support.
 _ORC_OF_ALL: Final = {"orc.compress": "ZLIB"}
 # A bucket's number, then more digits than any integer has.
@@ -53,8 +40,8 @@ class Ground:
     """The engines: writers are made for a table, readers are shared."""
 
     lab: Lab
-    hive: HiveJudge
-    hive_3: Hive3Engine | None = None
+    hive: engine.HiveJudge
+    hive_3: engine3.Hive3Engine | None = None
     writers: Mapping[str, Callable[[Table], Writer]]
     readers: Sequence[Reader]
 
@@ -89,12 +76,12 @@ class _HalfDoneError(Exception):
         self.taken = taken
 
 
-def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Life:
+def lead(ground: Ground, kind: kinds.Kind, writers: str, say: Callable[[str], None]) -> Life:
     """Run one life; `writers` is one of the ground's, `HIVE_3`, or `ALTERNATING`.
 
     `say` receives a message for each error, step by step.
     """
-    name = f"t_{KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
+    name = f"t_{kinds.KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
     course = Life(
         kind=kind.name, writer=writers, answers={r.name: Answers() for r in ground.readers}
     )
@@ -104,8 +91,8 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
         known = _known(ground, table, writers)
         rows: Rows = kind.flat_rows
         for number, step in enumerate(life(kind)):
-            at = (number + KINDS.index(kind)) % len(known)
-            first = list(known)[at] if writers == ALTERNATING else writers
+            at = (number + kinds.KINDS.index(kind)) % len(known)
+            first = list(known)[at] if writers == kinds.ALTERNATING else writers
             where = f"{step.name} by {first}"
             blind = _blind(course) if step.needs_rows else set()
             asked = _Asked(first=first, blind=blind, before=_After(table=table, rows=rows))
@@ -123,14 +110,14 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
 
 def _known(ground: Ground, table: Table, writers: str) -> Mapping[str, Writer]:
     known = {name: make(table) for name, make in ground.writers.items()}
-    if writers == HIVE_3 and ground.hive_3 is not None:
-        known[HIVE_3] = Hive3Writer.beside(
+    if writers == kinds.HIVE_3 and ground.hive_3 is not None:
+        known[kinds.HIVE_3] = Hive3Writer.beside(
             HiveWriter(table=table, engine=ground.hive), ground.hive_3
         )
     return known
 
 
-def _made(ground: Ground, kind: Kind, name: str) -> Table:
+def _made(ground: Ground, kind: kinds.Kind, name: str) -> Table:
     table = Table(lab=ground.lab, name=name, kind=kind)
     if kind.flat:
         _converted(ground, table)
@@ -183,12 +170,12 @@ def _converted(ground: Ground, table: Table) -> None:
     _flat(ground, table, buckets if kind.buckets else "")
     rows = list(kind.flat_rows.values())
     writer = HiveWriter(table=table, engine=ground.hive)
-    if kind.flat is Flat.UNION:
+    if kind.flat is kinds.Flat.UNION:
         _by_union(ground, table, rows[::2])
     else:
         writer.insert(rows[::2])
     writer.insert(rows[1::2])
-    if kind.flat is Flat.COPIES:
+    if kind.flat is kinds.Flat.COPIES:
         (copy,) = ground.lab.root(table.name).glob("*_copy_1")
         copy.rename(copy.with_name(_NAME_OF_TRINO))
     ground.hive.execute(
@@ -197,7 +184,7 @@ def _converted(ground: Ground, table: Table) -> None:
     )
 
 
-def _by_union(ground: Ground, table: Table, rows: Sequence[Row]) -> None:
+def _by_union(ground: Ground, table: Table, rows: Sequence[kinds.Row]) -> None:
     source = replace(table, name=f"{table.name}_source")
     _flat(ground, source)
     HiveWriter(table=source, engine=ground.hive).insert(rows)
@@ -211,14 +198,14 @@ def _by_union(ground: Ground, table: Table, rows: Sequence[Row]) -> None:
     )
     ground.hive.execute("set hive.optimize.union.remove=false")
     if not list(ground.lab.root(table.name).glob("HIVE_UNION_SUBDIR_*/0*")):
-        raise JudgeError("Hive made no directories of a UNION ALL")
+        raise line_process.JudgeError("Hive made no directories of a UNION ALL")
 
 
 def _blind(course: Life) -> set[str]:
     """Return the engines with a wrong last answer, since they would write what they see."""
     last = course.taken[-1].step if course.taken else None
     return {
-        OURS if reader == NATIVE else reader
+        kinds.OURS if reader == kinds.NATIVE else reader
         for reader, answers in course.answers.items()
         if any(seen.step == last for seen in answers.wrong)
     }
@@ -234,17 +221,17 @@ def _taken(writers: Mapping[str, Writer], asked: _Asked, step: Step) -> Taken:
     first, reasons = asked.first, list[str]()
     failures: dict[str, str] = {}
     # No other writer knows the metastore of Hive 3.1.3.
-    others: tuple[str, ...] = () if first == HIVE_3 else (OURS, HIVE_4)
+    others: tuple[str, ...] = () if first == kinds.HIVE_3 else (kinds.OURS, kinds.HIVE_4)
     for name in dict.fromkeys((first, *others)):
         if name in asked.blind:
-            failures[name] = BLIND
+            failures[name] = explanations.BLIND
             continue
         try:
             step.act(writers[name])
         except NotHereError as error:
             reasons.append(f"{name}: {error}")
             continue
-        except JudgeError as error:
+        except line_process.JudgeError as error:
             failures[name] = _said(error)
             taken = Taken(step=step.name, asked=first, done_by=name, failures=failures)
             if not asked.is_as_before():
@@ -290,7 +277,7 @@ def _compare(ground: Ground, course: Life, after: _After, say: Callable[[str], N
 
 def _note(course: Life, reader: str, seen: Wrong, say: Callable[[str], None]) -> None:
     course.answers[reader].wrong.append(seen)
-    if explanation(reader, course, seen) is None:
+    if explanations.explanation(reader, course, seen) is None:
         place = f"{course.kind}, {course.writer}, {seen.step} by {course.taken[-1].done_by}"
         say(f"{place}: {reader}: {seen.text}")
 
@@ -300,7 +287,7 @@ def _wrong(reader: Reader, after: _After, step: str) -> Wrong | None:
     expected = as_rows(after.table.columns, after.rows.values())
     try:
         found = reader.rows(after.table)
-    except (JudgeError, HiveAcidError) as error:
+    except (line_process.JudgeError, HiveAcidError) as error:
         return Wrong(step=step, text=_said(error))
     if found != expected:
         lost, more = Counter(expected) - Counter(found), Counter(found) - Counter(expected)

@@ -17,16 +17,14 @@ from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.judges.bare import BareReader
+from tests.judges import bare, line_process, trino
 from tests.judges.engine import HiveJudge
-from tests.judges.line_process import JudgeError
-from tests.judges.trino import TrinoJudge
 from tests.proofs.matrix.kinds import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO, Row, canonical
 from tests.proofs.matrix.writers import Table
 
@@ -136,7 +134,7 @@ class HiveReader:
 class BareHiveReader:
     """Hive's ORC reader alone, over each partition's directory."""
 
-    reader: BareReader
+    reader: bare.BareReader
     name: str = HIVE_3_READER
 
     def rows(self, table: Table) -> list[Row]:
@@ -161,7 +159,7 @@ class BareHiveReader:
                     buckets=info.num_buckets or -1,
                     vectorized=True,
                 )
-            except JudgeError as error:
+            except line_process.JudgeError as error:
                 if _NAME_OF_HIVE_4.search(str(error)):
                     raise NotReadHereError(
                         "this reader cannot parse Hive 4's file names"
@@ -176,7 +174,7 @@ class BareHiveReader:
 
 @dataclass(frozen=True, slots=True)
 class TrinoReader:
-    engine: TrinoJudge
+    engine: trino.TrinoJudge
     name: str = TRINO
 
     def rows(self, table: Table) -> list[Row]:

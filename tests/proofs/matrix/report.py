@@ -10,47 +10,37 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.proofs.matrix.explanations import explanation, failure, misplacement
-from tests.proofs.matrix.kinds import (
-    ALTERNATING,
-    ARROW,
-    HIVE_3,
-    HIVE_3_READER,
-    NATIVE,
-    OURS,
-    READERS,
-)
-from tests.proofs.matrix.records import Answers, Life, Record
+from tests.proofs.matrix import explanations, kinds, records
 from tests.support.documents import DOCS, numbered_note, put_between
 
 PAGE: Final = DOCS / "interop.md"
 SUPPORT: Final = DOCS / "reference" / "support.md"
 MARK: Final = "matrix: written by `make judge`"
-_OTHERS: Final = tuple(name for name in READERS if name not in {NATIVE, ARROW})
+_OTHERS: Final = tuple(name for name in kinds.READERS if name not in {kinds.NATIVE, kinds.ARROW})
 
 
-def write(record: Record, *, page: Path = PAGE, support: Path = SUPPORT) -> None:
+def write(record: records.Record, *, page: Path = PAGE, support: Path = SUPPORT) -> None:
     """Put tables and notes into both pages."""
     for file, lines in ((page, page_lines(record)), (support, support_lines(record))):
         file.write_text(put_between(file.read_text(), MARK, "\n".join(lines)))
 
 
-def page_lines(record: Record) -> Iterator[str]:
+def page_lines(record: records.Record) -> Iterator[str]:
     """Yield every life with every reader, and the notes."""
     notes = _Notes()
     yield f"Versions: {', '.join(record.versions)}."
     yield ""
-    yield f"| table | written by | {' | '.join(READERS)} |"
-    yield f"| --- | --- |{' --- |' * len(READERS)}"
+    yield f"| table | written by | {' | '.join(kinds.READERS)} |"
+    yield f"| --- | --- |{' --- |' * len(kinds.READERS)}"
     for life in record.all_lives():
-        cells = [_cell(life, name, notes) for name in READERS]
+        cells = [_cell(life, name, notes) for name in kinds.READERS]
         by = life.writer + notes.mark(_told_of(life))
         yield f"| {life.kind} | {by} | {' | '.join(cells)} |"
     yield ""
     yield from notes.lines()
 
 
-def support_lines(record: Record) -> Iterator[str]:
+def support_lines(record: records.Record) -> Iterator[str]:
     """Yield, for each kind, who reads our tables, and whose tables we read and change."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for kind in dict.fromkeys(life.kind for life in record.lives):
@@ -67,41 +57,43 @@ def support_lines(record: Record) -> Iterator[str]:
         yield f"| {group}: {'; '.join(names)} | {readers} | {writers} |"
 
 
-def _readers_of(lives: Mapping[str, Life]) -> str:
-    life = lives.get(OURS)
-    if life is not None and not any(one.done_by == OURS for one in life.taken):
+def _readers_of(lives: Mapping[str, records.Life]) -> str:
+    life = lives.get(kinds.OURS)
+    if life is not None and not any(one.done_by == kinds.OURS for one in life.taken):
         return "(not written here)"
     found = [] if life is None else [_reader(life, n) for n in _OTHERS if n in life.answers]
     return ", ".join(told for told in found if told) or "-"
 
 
-def _reader(life: Life, name: str) -> str | None:
+def _reader(life: records.Life, name: str) -> str | None:
     answers = life.answers[name]
-    engine = HIVE_3 if name == HIVE_3_READER else name
+    engine = kinds.HIVE_3 if name == kinds.HIVE_3_READER else name
     asked = len(life.taken) - sum(map(len, answers.unread.values()))
     if not asked:
         return None
     return engine if answers.right == asked else f"{engine} ({answers.right} of {asked})"
 
 
-def _writers_of(lives: Mapping[str, Life]) -> str:
+def _writers_of(lives: Mapping[str, records.Life]) -> str:
     found = [
         name
         for name, life in lives.items()
-        if name not in {OURS, ALTERNATING} and life.not_led is None and _is_ours_right(life)
+        if name not in {kinds.OURS, kinds.ALTERNATING}
+        and life.not_led is None
+        and _is_ours_right(life)
     ]
-    together = lives.get(ALTERNATING)
+    together = lives.get(kinds.ALTERNATING)
     if together is not None and _is_ours_right(together):
         found.append("all in turns")
     return ", ".join(found) or "-"
 
 
-def _is_ours_right(life: Life) -> bool:
-    cells = [life.answers[name] for name in (NATIVE, ARROW) if name in life.answers]
+def _is_ours_right(life: records.Life) -> bool:
+    cells = [life.answers[name] for name in (kinds.NATIVE, kinds.ARROW) if name in life.answers]
     return life.broke_off is None and bool(cells) and not any(cell.wrong for cell in cells)
 
 
-def _told_of(life: Life) -> Iterable[str]:
+def _told_of(life: records.Life) -> Iterable[str]:
     if life.not_led is not None:
         yield f"Not run: {life.not_led}."
     by: dict[str, list[str]] = {}
@@ -109,21 +101,21 @@ def _told_of(life: Life) -> Iterable[str]:
         if one.done_by != one.asked:
             by.setdefault(one.done_by, []).append(one.step)
         for writer, text in one.failures.items():
-            known = failure(writer, life, text)
+            known = explanations.failure(writer, life, text)
             yield known or f"**Not explained**: {one.step} by {writer}: {text}"
     for name, steps in by.items():
-        who = "this provider's jobs" if name == OURS else name
+        who = "this provider's jobs" if name == kinds.OURS else name
         yield f"Steps that {who} ran instead: {', '.join(steps)}."
     yield from _told_of_its_end(life)
 
 
-def _told_of_its_end(life: Life) -> Iterable[str]:
+def _told_of_its_end(life: records.Life) -> Iterable[str]:
     if life.misplaced:
         seen = life.misplaced[0]
-        yield misplacement(life) or f"**Not explained**: {seen.step}: {seen.text}"
+        yield explanations.misplacement(life) or f"**Not explained**: {seen.step}: {seen.text}"
     if life.ended is not None:
         name, text = life.ended.done_by, life.ended.failures[life.ended.done_by]
-        known = failure(name, life, text) or f"**Not explained**: {text}"
+        known = explanations.failure(name, life, text) or f"**Not explained**: {text}"
         yield (
             f"The run ended at {life.ended.step}: {name} failed and left the table half changed."
             f" {known}"
@@ -132,7 +124,7 @@ def _told_of_its_end(life: Life) -> Iterable[str]:
         yield f"**Stopped** at {life.broke_off}"
 
 
-def _cell(life: Life, reader: str, notes: _Notes) -> str:
+def _cell(life: records.Life, reader: str, notes: _Notes) -> str:
     if life.not_led is not None:
         return "-"
     answers = life.answers.get(reader)
@@ -143,11 +135,11 @@ def _cell(life: Life, reader: str, notes: _Notes) -> str:
     return f"-{mark}" if unread == steps else f"{answers.right} of {steps}{mark}"
 
 
-def _said(life: Life, reader: str, answers: Answers) -> Iterable[str]:
+def _said(life: records.Life, reader: str, answers: records.Answers) -> Iterable[str]:
     for why in answers.unread:
         yield f"Not asked: {why}."
     for seen in answers.wrong:
-        known = explanation(reader, life, seen)
+        known = explanations.explanation(reader, life, seen)
         yield known or f"**Not explained**: {seen.step}: {seen.text}"
 
 

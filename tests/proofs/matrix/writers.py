@@ -14,10 +14,8 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from tests.judges import engine3, line_process, trino
 from tests.judges.engine import HiveJudge, SqlEngine
-from tests.judges.engine3 import Hive3Engine
-from tests.judges.line_process import JudgeError
-from tests.judges.trino import TrinoJudge
 from tests.proofs.matrix.kinds import ALTERNATING, EXTRA, HIVE_3, HIVE_4, OURS, TRINO, Kind, Row
 from tests.proofs.matrix.life import NotHereError
 from tests.support.spark_lab import Lab
@@ -262,12 +260,12 @@ class Hive3Writer(HiveWriter):
     files are the same.
     """
 
-    engine: Hive3Engine  # type: ignore[assignment] # it compacts by the same name
+    engine: engine3.Hive3Engine  # type: ignore[assignment] # it compacts by the same name
     mirror: HiveWriter
     name: str = HIVE_3
 
     @classmethod
-    def beside(cls, mirror: HiveWriter, engine: Hive3Engine) -> Hive3Writer:
+    def beside(cls, mirror: HiveWriter, engine: engine3.Hive3Engine) -> Hive3Writer:
         """Return a writer of a table that both metastores know; see `why_not_led`."""
         table, kind = mirror.table, mirror.table.kind
         info = table.lab.info(table.name)
@@ -331,7 +329,7 @@ class Hive3Writer(HiveWriter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrinoWriter(_SqlWriter):
-    engine: TrinoJudge
+    engine: trino.TrinoJudge
     name: str = TRINO
 
     def overwrite(self, rows: Sequence[Row]) -> None:
@@ -365,7 +363,7 @@ class TrinoWriter(_SqlWriter):
             raise NotHereError(_GZIP)
         try:
             self._run(f"insert into {self.target} {self._values(rows)}")
-        except JudgeError as error:
+        except line_process.JudgeError as error:
             if "insert-only" in str(error).lower() or "transactional" in str(error).lower():
                 raise NotHereError(str(error)) from error
             raise

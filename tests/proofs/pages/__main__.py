@@ -11,19 +11,16 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.proofs.pages.browser import chromium
-from tests.proofs.pages.checks import EMPTY, FAB, FAILED, FULL, PUBLIC, SHOTS, UNDER_A_PATH
+from tests.proofs.pages.checks import EMPTY, FAB, FAILED, FULL, PUBLIC, SHOTS, UNDER_A_PATH, Check
 from tests.proofs.pages.server import Airflow, Auth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from playwright.sync_api import Browser
-
-    from tests.proofs.pages.checks import Check
 
 
 def main() -> int:

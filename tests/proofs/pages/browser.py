@@ -6,17 +6,14 @@ Chromium is the system's own, because Playwright's download is not a package of 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from playwright.sync_api import Browser, BrowserContext, Page
-
-    from tests.proofs.pages.server import Airflow
+from tests.proofs.pages.server import Airflow
 
 PATIENCE_MS: Final = 300_000
 """How long to wait for what has to appear; machines may be busy."""
@@ -25,18 +22,7 @@ PAGE: Final = "plugin/hiveacid"
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 # The element with the focus: what it is, its text or label, and whether a user sees its outline.
-_FOCUSED: Final = """() => {
-  const one = document.activeElement;
-  if (!one || one === document.body) return null;
-  const style = getComputedStyle(one);
-  return {
-    tag: one.tagName.toLowerCase(),
-    text: one.getAttribute("aria-label") || one.innerText || "",
-    isOurs: Boolean(one.closest("#hiveacid-page")),
-    isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
-      && style.outlineColor !== "rgba(0, 0, 0, 0)",
-  };
-}"""
+_FOCUSED: Final = Path(__file__).with_name("focused.js").read_text()
 
 
 @contextmanager

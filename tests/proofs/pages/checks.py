@@ -10,6 +10,8 @@ gives the role Viewer to users who are not logged in.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -24,14 +26,10 @@ from tests.proofs.pages.browser import (
     tabbed,
 )
 from tests.proofs.pages.collect import BLOCKED, HOST, TABLES
-from tests.proofs.pages.server import ROOT
+from tests.proofs.pages.server import ROOT, Airflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from playwright.sync_api import Browser, Page
-
-    from tests.proofs.pages.server import Airflow
 
     Check = Callable[[Airflow, Browser], str]
 
@@ -58,36 +56,7 @@ _FIRST_ERROR: Final = 400
 _LEAST_CONTRAST: Final = 4.5  # WCAG 2.2, 1.4.3
 
 # The contrast of each text on our page with the first opaque background behind it; the lowest.
-_CONTRAST: Final = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => [r, g, b]
-    .map((one) => one / 255)
-    .map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (one) => {
-    for (let at = one; at; at = at.parentElement) {
-      const color = rgb(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
-    }
-    return [255, 255, 255, 255];
-  };
-  let lowest = [99, ""];
-  const texts = "h1, h2, p, a, td, th button, button, span, dt, dd, li";
-  for (const one of document.querySelectorAll(`#hiveacid-page :is(${texts})`)) {
-    if (!one.innerText?.trim() || one.disabled) continue;
-    const [a, b] = [light(rgb(getComputedStyle(one).color)), light(behind(one))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < lowest[0]) lowest = [ratio, `${one.tagName} ${one.innerText.slice(0, 30)}`];
-  }
-  const page = document.querySelector("#hiveacid-page");
-  return { lowest, background: behind(page).slice(0, 3).join() };
-}"""
+_CONTRAST: Final = Path(__file__).with_name("contrast.js").read_text()
 
 
 # ---- before the first collection -----------------------------------------------------------------

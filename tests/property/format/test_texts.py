@@ -5,17 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_hiveacid.format import names, types
 from airflow_hiveacid.format.bucket_codec import BucketCodec, decode, encode
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
-from airflow_hiveacid.format.names import (
-    MINIMUM_BASE,
-    BaseName,
-    BucketFileName,
-    DeltaName,
-    OriginalFileName,
-    parse_directory_name,
-    parse_file_name,
-)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     NULL_PARTITION,
@@ -24,33 +16,20 @@ from airflow_hiveacid.format.table import (
     escape_partition_value,
     unescape_partition_value,
 )
-from airflow_hiveacid.format.types import (
-    PRIMITIVE_NAMES,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    UnionType,
-    VarcharType,
-    parse_type,
-)
 
 longs = st.integers(0, LONG_MAX)
 visibilities = st.none() | st.integers(1, LONG_MAX).map(TxnId)
 bases = st.builds(
-    BaseName,
-    write_id=(longs | st.just(MINIMUM_BASE)).map(WriteId),
+    names.BaseName,
+    write_id=(longs | st.just(names.MINIMUM_BASE)).map(WriteId),
     visibility_txn_id=visibilities,
 )
 
 
 @st.composite
-def delta_names(draw: st.DrawFn) -> DeltaName:
+def delta_names(draw: st.DrawFn) -> names.DeltaName:
     low, high = sorted((draw(longs), draw(longs)))
-    return DeltaName(
+    return names.DeltaName(
         low=WriteId(low),
         high=WriteId(high),
         statement_id=draw(st.none() | st.integers(0, 9999).map(StatementId)),
@@ -60,24 +39,24 @@ def delta_names(draw: st.DrawFn) -> DeltaName:
 
 
 @given(bases | delta_names())
-def test_directory_names_round_trip(name: BaseName | DeltaName) -> None:
-    assert parse_directory_name(str(name)) == name
+def test_directory_names_round_trip(name: names.BaseName | names.DeltaName) -> None:
+    assert names.parse_directory_name(str(name)) == name
 
 
 @given(st.from_regex(r"(base|delta|delete_delta)(_v?[0-9]{1,20}){1,4}", fullmatch=True) | st.text())
 def test_a_parsed_directory_name_round_trips_through_its_text(text: str) -> None:
-    name = parse_directory_name(text)
+    name = names.parse_directory_name(text)
     if name is not None:
-        assert parse_directory_name(str(name)) == name
+        assert names.parse_directory_name(str(name)) == name
 
 
 bucket_files = st.builds(
-    BucketFileName,
+    names.BucketFileName,
     bucket_id=st.integers(0, 99_999).map(BucketId),
     attempt_id=st.none() | st.integers(0, 99),
 )
 original_files = st.builds(
-    OriginalFileName,
+    names.OriginalFileName,
     bucket_id=st.integers(0, 999_999).map(BucketId),
     copy=st.none() | st.integers(0, 999),
     attempt_id=st.integers(0, 9999),
@@ -85,8 +64,8 @@ original_files = st.builds(
 
 
 @given(bucket_files | original_files)
-def test_file_names_round_trip(name: BucketFileName | OriginalFileName) -> None:
-    assert parse_file_name(str(name)) == name
+def test_file_names_round_trip(name: names.BucketFileName | names.OriginalFileName) -> None:
+    assert names.parse_file_name(str(name)) == name
 
 
 @given(st.integers(0, 4095), st.integers(0, 4095))
@@ -155,17 +134,19 @@ def test_transaction_lists_are_parsed_alike_from_plain_ids_and_from_ranges(
     assert ValidTxnList.parse(f"{high}:{minimum}:{ranges(opened)}:{ranges(aborted)}") == txns
 
 
-hive_types: st.SearchStrategy[HiveType] = st.recursive(
-    st.sampled_from(sorted(PRIMITIVE_NAMES)).map(PrimitiveType)
-    | st.integers(1, 38).flatmap(lambda p: st.builds(DecimalType, st.just(p), st.integers(0, p)))
-    | st.builds(CharType, st.integers(1, 255))
-    | st.builds(VarcharType, st.integers(1, 65535)),
+hive_types: st.SearchStrategy[types.HiveType] = st.recursive(
+    st.sampled_from(sorted(types.PRIMITIVE_NAMES)).map(types.PrimitiveType)
+    | st.integers(1, 38).flatmap(
+        lambda p: st.builds(types.DecimalType, st.just(p), st.integers(0, p))
+    )
+    | st.builds(types.CharType, st.integers(1, 255))
+    | st.builds(types.VarcharType, st.integers(1, 65535)),
     lambda inner: (
-        st.builds(ArrayType, inner)
-        | st.builds(MapType, inner, inner)
-        | st.builds(UnionType, st.lists(inner, min_size=1, max_size=3).map(tuple))
+        st.builds(types.ArrayType, inner)
+        | st.builds(types.MapType, inner, inner)
+        | st.builds(types.UnionType, st.lists(inner, min_size=1, max_size=3).map(tuple))
         | st.builds(
-            StructType,
+            types.StructType,
             st.lists(
                 st.tuples(st.from_regex("[a-z_][a-z0-9_]{0,5}", fullmatch=True), inner),
                 min_size=1,
@@ -179,9 +160,9 @@ hive_types: st.SearchStrategy[HiveType] = st.recursive(
 
 
 @given(hive_types)
-def test_type_names_round_trip_in_upper_and_lower_case(parsed: HiveType) -> None:
-    assert parse_type(str(parsed)) == parsed
-    assert str(parse_type(str(parsed).upper())).lower() == str(parsed)
+def test_type_names_round_trip_in_upper_and_lower_case(parsed: types.HiveType) -> None:
+    assert types.parse_type(str(parsed)) == parsed
+    assert str(types.parse_type(str(parsed).upper())).lower() == str(parsed)
 
 
 values = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))

@@ -15,26 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.format.errors import (
-    VersionDoubtfulError,
-    VersionGoneError,
-    VersionNotSettledError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.state.versions import (
-    Guarantee,
-    as_of_number,
-    as_of_set,
-    floor_of,
-    oldest_readable,
-    omits,
-    state_as_of,
-)
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 
@@ -59,7 +47,7 @@ class Life:
     deleted: dict[int, list[Row]] = field(default_factory=dict)
     overwrites: set[int] = field(default_factory=set)
     newest: int = 0
-    kept: Guarantee | None = None
+    kept: versions.Guarantee | None = None
     horizon: int = 0
 
     # ---- what is there ----
@@ -91,11 +79,11 @@ class Life:
         gone = {row for d in state.delete_deltas for row, _ in events(d.text)}
         return sorted(row for row, _ in inserts if row not in gone)
 
-    def promise(self) -> Guarantee | None:
+    def promise(self) -> versions.Guarantee | None:
         if self.kept is None:
             return None
         floor = WriteId(max(self.kept.floor, self.horizon))
-        return Guarantee(floor=floor, evidence=self.kept.evidence)
+        return versions.Guarantee(floor=floor, evidence=self.kept.evidence)
 
     # ---- what it should be ----
 
@@ -219,7 +207,7 @@ def lives(draw: st.DrawFn) -> Life:
         elif step == "clean":
             life.clean(draw)
         elif step == "keep" and life.kept is None:
-            life.kept, life.horizon = floor_of(life.state(), life.kind), 0
+            life.kept, life.horizon = versions.floor_of(life.state(), life.kind), 0
     return life
 
 
@@ -234,7 +222,7 @@ def copies(life: Life) -> list[tuple[int, set[int]]]:
 
 
 def read_as_of(life: Life, then: ValidWriteIdList) -> list[Row]:
-    state = state_as_of(
+    state = versions.state_as_of(
         life.listing(), now=life.now(), then=then, txns=None, kind=life.kind, kept=life.promise()
     )
     return life.read(state, then)
@@ -242,10 +230,10 @@ def read_as_of(life: Life, then: ValidWriteIdList) -> list[Row]:
 
 def read_or_refused(
     life: Life, then: ValidWriteIdList
-) -> tuple[list[Row], VersionGoneError | None]:
+) -> tuple[list[Row], errors.VersionGoneError | None]:
     try:
         return read_as_of(life, then), None
-    except VersionGoneError as error:
+    except errors.VersionGoneError as error:
         return [], error
 
 
@@ -256,13 +244,13 @@ def test_a_read_of_a_past_state_equals_its_saved_copy_or_is_refused(life: Life) 
     now = life.now()
     for _, committed in copies(life):
         left_out = {WriteId(w) for w, fate in life.done if fate == "committed"} - committed
-        then = as_of_set(now, left_out)
+        then = versions.as_of_set(now, left_out)
         rows, refusal = read_or_refused(life, then)
         if refusal is None:
             assert rows == life.copy(committed)
         else:
             kept = life.promise()
-            assert kept is None or omits(now, then, WriteId(1), kept.floor)
+            assert kept is None or versions.omits(now, then, WriteId(1), kept.floor)
 
 
 @pytest.mark.promise("V6")
@@ -270,13 +258,15 @@ def test_a_read_of_a_past_state_equals_its_saved_copy_or_is_refused(life: Life) 
 @settings(max_examples=200, deadline=None)
 def test_a_version_contains_exactly_the_writes_committed_up_to_its_number(life: Life) -> None:
     now, committed = life.now(), {w for w, fate in life.done if fate == "committed"}
-    oldest = oldest_readable(life.state(), life.promise(), life.kind)
+    oldest = versions.oldest_readable(life.state(), life.promise(), life.kind)
     first_open = min((*life.is_open, life.newest + 1))
     for number in range(first_open, life.newest + 1):
-        with pytest.raises(VersionNotSettledError, match=f"write ID {first_open} is still open"):
-            as_of_number(now, WriteId(number))
+        with pytest.raises(
+            errors.VersionNotSettledError, match=f"write ID {first_open} is still open"
+        ):
+            versions.as_of_number(now, WriteId(number))
     for number in range(1, first_open):
-        rows, refusal = read_or_refused(life, as_of_number(now, WriteId(number)))
+        rows, refusal = read_or_refused(life, versions.as_of_number(now, WriteId(number)))
         if refusal is None:
             assert rows == life.copy({w for w in committed if w <= number})
         else:
@@ -287,9 +277,9 @@ def test_a_version_contains_exactly_the_writes_committed_up_to_its_number(life: 
 @given(lives())
 @settings(max_examples=150, deadline=None)
 def test_the_oldest_readable_version_is_readable(life: Life) -> None:
-    oldest = oldest_readable(life.state(), life.promise(), life.kind)
+    oldest = versions.oldest_readable(life.state(), life.promise(), life.kind)
     if oldest <= life.newest and not any(w <= oldest for w in life.is_open):
-        read_as_of(life, as_of_number(life.now(), oldest))
+        read_as_of(life, versions.as_of_number(life.now(), oldest))
 
 
 @given(lives(), st.data())
@@ -322,10 +312,12 @@ def test_a_read_by_time_is_exact_or_raises_an_error_about_doubtful_writes(
     now, last = life.now(), 10.0 * len(life.done) + 5
     for at, seen in [(0, set[int]()), *copies(life)]:
         when = datetime.fromtimestamp(10.0 * at + 5, UTC)
-        expected = as_of_set(now, {WriteId(w) for w in committed} - {WriteId(w) for w in seen})
+        expected = versions.as_of_set(
+            now, {WriteId(w) for w in committed} - {WriteId(w) for w in seen}
+        )
         try:
             then = as_of_time(now, when, known, taken_s=last)
-        except VersionDoubtfulError:
+        except errors.VersionDoubtfulError:
             found = known.at(when.timestamp(), now)
             doubtful = {*found.unknown, *found.doubtful}
             assert doubtful - {WriteId(w) for w in committed if w not in ours} == set()
@@ -356,9 +348,9 @@ def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> 
 def test_a_later_version_sees_all_writes_of_an_earlier_version(life: Life) -> None:
     now = life.now()
     settled = min((*life.is_open, life.newest + 1))
-    lists = [as_of_number(now, WriteId(n)) for n in range(1, settled)]
+    lists = [versions.as_of_number(now, WriteId(n)) for n in range(1, settled)]
     for one, next_ in pairwise(lists):
-        assert not omits(next_, one, WriteId(1), one.high_watermark)
+        assert not versions.omits(next_, one, WriteId(1), one.high_watermark)
     for then in lists:
         for w in range(1, life.newest + 2):
             assert now.is_visible(WriteId(w)) or not then.is_visible(WriteId(w))

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.snapshot import (
-    CompactorWriteIdList,
-    RangeVisibility,
-    ValidTxnList,
-    ValidWriteIdList,
-)
 from airflow_hiveacid.format.table import TableRef
 
 
@@ -40,14 +35,14 @@ def text_of(model: list[Fate]) -> str:
     return f"{len(model)}:{minimum}:{fields[0]}:{fields[1]}"
 
 
-def list_of(model: list[Fate]) -> ValidWriteIdList:
-    return ValidWriteIdList.parse(f"db.t:{text_of(model)}")
+def list_of(model: list[Fate]) -> snapshot.ValidWriteIdList:
+    return snapshot.ValidWriteIdList.parse(f"db.t:{text_of(model)}")
 
 
-def answer(flags: list[bool]) -> RangeVisibility:
+def answer(flags: list[bool]) -> snapshot.RangeVisibility:
     if not any(flags):
-        return RangeVisibility.NONE
-    return RangeVisibility.ALL if all(flags) else RangeVisibility.SOME
+        return snapshot.RangeVisibility.NONE
+    return snapshot.RangeVisibility.ALL if all(flags) else snapshot.RangeVisibility.SOME
 
 
 def each_range() -> list[tuple[WriteId, WriteId]]:
@@ -57,7 +52,7 @@ def each_range() -> list[tuple[WriteId, WriteId]]:
 @pytest.mark.promise("T4")
 @given(fates)
 def test_exactly_the_committed_ids_are_visible(model: list[Fate]) -> None:
-    write_ids, txns = list_of(model), ValidTxnList.parse(text_of(model))
+    write_ids, txns = list_of(model), snapshot.ValidTxnList.parse(text_of(model))
     committed = having(model, Fate.COMMITTED)
     everything = range(1, HORIZON)
     assert [i for i in everything if write_ids.is_visible(WriteId(i))] == committed
@@ -89,7 +84,7 @@ def test_a_base_is_valid_only_if_no_write_id_up_to_its_own_is_open(model: list[F
 
 @given(fates)
 def test_a_compaction_sees_only_write_ids_below_the_lowest_open_one(model: list[Fate]) -> None:
-    cut = CompactorWriteIdList.of(list_of(model))
+    cut = snapshot.CompactorWriteIdList.of(list_of(model))
     prefix = model[: model.index(Fate.OPEN)] if Fate.OPEN in model else model
     assert cut.high_watermark == len(prefix)
     assert cut.table == TableRef("db", "t")
@@ -97,9 +92,9 @@ def test_a_compaction_sees_only_write_ids_below_the_lowest_open_one(model: list[
         inside = prefix[low - 1 : high]
         expected = answer([f is Fate.COMMITTED for f in inside])
         if high > len(prefix):
-            expected = RangeVisibility.NONE
-        elif expected is RangeVisibility.NONE:
-            expected = RangeVisibility.SOME  # its rows are there to be dropped
+            expected = snapshot.RangeVisibility.NONE
+        elif expected is snapshot.RangeVisibility.NONE:
+            expected = snapshot.RangeVisibility.SOME  # its rows are there to be dropped
         assert cut.range_visibility(low, high) is expected
 
 
@@ -111,4 +106,4 @@ def test_with_own_makes_only_our_own_write_id_visible(model: list[Fate], own: in
         w = WriteId(i)
         assert after.is_visible(w) == (before.is_visible(w) or i == own)
         assert after.is_valid_base(w) >= before.is_valid_base(w)
-    assert ValidWriteIdList.parse(after.text()) == after
+    assert snapshot.ValidWriteIdList.parse(after.text()) == after

@@ -15,15 +15,13 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from tests.property.fuzz.mutations import Dice
 from tests.property.fuzz.targets import TARGETS, samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _MEMORY: Final = 1 << 30
 # CPU seconds. Texts of four million IDs are allowed; a mutation that never ends is not.

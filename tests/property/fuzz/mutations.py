@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from google.protobuf.message import Message
+from google.protobuf.message import Message
 
 _NUMBERS: Final = [0, 1, 2, 3, 7, 127, 128, 255, 256, 1 << 16, (1 << 23) - 1, 1 << 23, 10**9]
 _LARGE: Final = [(1 << k) - d for k in (31, 32, 62, 63, 64) for d in (0, 1)]

@@ -10,17 +10,17 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import (
     is_below_hidden,
     parse_directory_name,
@@ -42,18 +42,14 @@ from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.literals import text as literal_text
 from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.tokens import Kind
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    SyntheticIdentity,
-    has_acid_columns,
-)
+from airflow_hiveacid.storage.acid.read import acid_file
 from airflow_hiveacid.storage.acid.read.files import committed_length
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
+from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.stores.change_feed import feed_note
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
@@ -63,15 +59,9 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
+from tests.property.fuzz.mutations import Dice
 from tests.unit.jobs.test_results import FAILED, RESULT
 from tests.unit.jobs.test_specs import JOBS, spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from tests.property.fuzz.mutations import Dice
 
 FS: Final = LocalFileSystem()
 _LARGEST_FILE: Final = 20_000
@@ -437,24 +427,24 @@ class Sample:
     content: bytes
     tail: OrcTail
     columns: tuple[Column, ...]
-    kind: FileKind
+    kind: acid_file.FileKind
 
     @property
     def tail_start(self) -> int:
         """Where the stripes end."""
         return self.tail.stripes[-1].offset + self.tail.stripes[-1].length
 
-    def file(self, path: Path, length: int) -> AcidFile:
+    def file(self, path: Path, length: int) -> acid_file.AcidFile:
         """The file to read, in other words."""
-        made = SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
-        return AcidFile(
+        made = acid_file.SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
+        return acid_file.AcidFile(
             store=LOCAL_STORE,
             path=str(path),
             key="f",
             length=length,
             kind=self.kind,
             bucket_id=BucketId(0),
-            synthetic=made if self.kind is FileKind.ORIGINAL else None,
+            synthetic=made if self.kind is acid_file.FileKind.ORIGINAL else None,
         )
 
 
@@ -475,12 +465,12 @@ def _sample(case: GoldenCase, path: Path) -> Sample:
     content = path.read_bytes()
     tail = parse_tail(str(path), content, len(content))
     is_delete = path.parent.name.startswith("delete_")
-    kind = FileKind.DELETE if is_delete else FileKind.DATA
+    kind = acid_file.FileKind.DELETE if is_delete else acid_file.FileKind.DATA
     return Sample(
         content=content,
         tail=tail,
         columns=tuple(Column(name=name, type=text) for name, text in case.columns),
-        kind=kind if has_acid_columns(tail) else FileKind.ORIGINAL,
+        kind=kind if acid_file.has_acid_columns(tail) else acid_file.FileKind.ORIGINAL,
     )
 
 
@@ -535,7 +525,7 @@ def footers(dice: Dice, _folder: Path) -> None:
     for column_id in range(len(tail.types)):
         tail.integer_range(column_id)
         fitting_rows(tail, [column_id], 1000)
-    struct_id = _FIRST_OF_ROW if has_acid_columns(tail) else 0
+    struct_id = _FIRST_OF_ROW if acid_file.has_acid_columns(tail) else 0
     columns = sample.columns
     plan_fields(tail, struct_id, columns, wanted=columns, form=TimestampForm.PAIR)
 

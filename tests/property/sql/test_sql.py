@@ -8,17 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs.statements import (
-    ColumnMatch,
-    DeleteSpec,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.sql.script import read_script
 
 _WORDS: Final = """\
@@ -173,13 +163,13 @@ def set_text(given: dict[str, str]) -> str:
 @given(assignments("t"), st.none() | conditions("t"))
 def test_an_update_can_be_written_as_sql_text(given: dict[str, str], where: str | None) -> None:
     text = f"UPDATE db.x AS t SET {set_text(given)}" + (f" WHERE {where}" if where else "")
-    assert read(text) == [UpdateSpec(target="db.x", set=given, where=where)]
+    assert read(text) == [statements.UpdateSpec(target="db.x", set=given, where=where)]
 
 
 @given(conditions("t"), st.sampled_from(["-- ' x\n", '/* " ; */', " ", "\n\t"]))
 def test_one_or_several_deletes_can_be_written_as_sql_text(where: str, gap: str) -> None:
     text = f"{gap}DELETE{gap}FROM db.x t{gap}WHERE {where}{gap}"
-    expected = DeleteSpec(target="db.x", where=where)
+    expected = statements.DeleteSpec(target="db.x", where=where)
     assert read(text) == [expected]
     assert read(f"{text};{text};{gap};") == [expected, expected]
 
@@ -200,10 +190,10 @@ def test_inserted_rows_can_be_written_as_sql_text(rows: list[list[str | int | No
 
     text = ", ".join(f"({cell(a)}, {cell(b)})" for a, b in rows)
     assert read(f"INSERT INTO db.x VALUES {text}") == [
-        InsertSpec(
+        statements.InsertSpec(
             target="db.x",
-            source=SourceSpec(values=tuple(tuple(map(told, row)) for row in rows)),
-            match=ColumnMatch.POSITION,
+            source=statements.SourceSpec(values=tuple(tuple(map(told, row)) for row in rows)),
+            match=statements.ColumnMatch.POSITION,
         )
     ]
 
@@ -221,18 +211,24 @@ def test_a_merge_with_any_column_names_can_be_written_as_sql_text(
     missing: str,
 ) -> None:
     clauses = [
-        MergeClause(
-            when=MergeWhen.MATCHED,
-            action=MergeAction.DELETE if given is None else MergeAction.UPDATE,
+        statements.MergeClause(
+            when=statements.MergeWhen.MATCHED,
+            action=statements.MergeAction.DELETE
+            if given is None
+            else statements.MergeAction.UPDATE,
             condition=holds,
             set=given,
         )
         for holds, given in matched
     ]
     clauses += [
-        MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, set=new),
-        MergeClause(
-            when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE, condition=missing
+        statements.MergeClause(
+            when=statements.MergeWhen.NOT_MATCHED, action=statements.MergeAction.INSERT, set=new
+        ),
+        statements.MergeClause(
+            when=statements.MergeWhen.NOT_MATCHED_BY_SOURCE,
+            action=statements.MergeAction.DELETE,
+            condition=missing,
         ),
     ]
     texts = [
@@ -245,9 +241,9 @@ def test_a_merge_with_any_column_names_can_be_written_as_sql_text(
         f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})",
         f"WHEN NOT MATCHED BY SOURCE AND {missing} THEN DELETE",
     ]
-    spec = MergeSpec(
+    spec = statements.MergeSpec(
         target="db.x",
-        source=SourceSpec(table="db.y"),
+        source=statements.SourceSpec(table="db.y"),
         keys=("k",),
         clauses=tuple(clauses),
         condition=condition,

@@ -13,8 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new

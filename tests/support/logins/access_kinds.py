@@ -6,18 +6,15 @@ settings and would accept every user. So an `Access` with settings of Hive 4 is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.access import PLAIN, Access, Language
 from tests.support.logins.directory import PEOPLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.support.logins.kdc import LocalKdc
-    from tests.support.logins.openssl import Certificates, Signer
+from tests.support.logins.kdc import LocalKdc
+from tests.support.logins.openssl import Certificates, Signer
 
 LOCALHOST: Final = "localhost"
 SERVICE: Final = f"hive/{LOCALHOST}"

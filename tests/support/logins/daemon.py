@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Final
 
 from airflow_hiveacid.local.errors import ServerStartError
 from airflow_hiveacid.local.process import (
@@ -21,13 +25,14 @@ from airflow_hiveacid.local.process import (
 )
 from airflow_hiveacid.local.site import HOST
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
 _POLL_S: Final = 0.05
 _START_TIMEOUT_S: Final = 20.0
+
+
+def fill(name: str, target: Path, values: Mapping[str, object]) -> None:
+    """Write a file of this folder with these values in the places of their names."""
+    template = Template(Path(__file__).with_name(name).read_text())
+    target.write_text(template.substitute(values))
 
 
 class Daemon:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.errors import MissingProgramError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DAEMONS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _SYSTEM: Final = Path("/")

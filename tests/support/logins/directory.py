@@ -12,17 +12,13 @@ import secrets
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.process import Progress, Server, log_progress
 from airflow_hiveacid.local.site import HOST
-from tests.support.logins.daemon import Daemon
-from tests.support.logins.debian import Programs, find_programs
-from tests.support.logins.openssl import private_folder, write_private
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.logins import daemon, debian, openssl
 
 PEOPLE: Final = "ou=people,dc=hiveacid,dc=test"
 _SUFFIX: Final = "dc=hiveacid,dc=test"
@@ -51,7 +47,7 @@ class LocalDirectory(Server):
     def __init__(self, config: LocalDirectoryConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
         self._progress = progress
-        self._daemon = Daemon(
+        self._daemon = daemon.Daemon(
             "slapd",
             config.data_dir,
             ends_with_parent=config.ends_with_parent,
@@ -82,8 +78,8 @@ class LocalDirectory(Server):
 
     def start(self) -> None:
         """Start the server, unless it already runs; create the entries at the first start."""
-        programs = find_programs(_PACKAGES)
-        private_folder(self.config.data_dir)
+        programs = debian.find_programs(_PACKAGES)
+        openssl.private_folder(self.config.data_dir)
         if self.is_running():
             return
         self._write_configuration(programs)
@@ -95,30 +91,21 @@ class LocalDirectory(Server):
         """Stop the server in this folder, if any, even if a different program has started it."""
         self._daemon.stop()
 
-    def _write_configuration(self, programs: Programs) -> None:
+    def _write_configuration(self, programs: debian.Programs) -> None:
         data, root = self.config.data_dir, programs.root
         includes = "".join(f'include "{root}/etc/ldap/schema/{name}.schema"\n' for name in _SCHEMAS)
         # The directory has no administrator, so no administrator's password exists.
-        (data / "slapd.conf").write_text(
-            f"""{includes}pidfile "{data}/slapd.pid"
-modulepath "{root}/usr/lib/ldap"
-moduleload back_mdb
-database mdb
-suffix "{_SUFFIX}"
-directory "{data}/entries"
-access to attrs=userPassword by anonymous auth by * none
-access to * by * read
-"""
-        )
+        values = {"includes": includes, "data": data, "root": root, "suffix": _SUFFIX}
+        daemon.fill("slapd.conf", data / "slapd.conf", values)
 
-    def _fill(self, programs: Programs) -> None:
+    def _fill(self, programs: debian.Programs) -> None:
         self._progress("creating an LDAP directory")
         data, user = self.config.data_dir, self.config.user
         # An interrupted attempt may have left entries.
         shutil.rmtree(data / "entries", ignore_errors=True)
         (data / "entries").mkdir()
         password = secrets.token_urlsafe(18)
-        write_private(self.password_file, f"{password}\n")
+        openssl.write_private(self.password_file, f"{password}\n")
         hidden = base64.b64encode(password.encode()).decode()
         entries = f"""dn: {_SUFFIX}
 objectClass: dcObject
@@ -151,7 +138,7 @@ userPassword:: {hidden}
             raise LocalServerError(f"slapadd failed: {done.stderr.strip()}")
         (data / "made").touch()
 
-    def _serve(self, programs: Programs) -> None:
+    def _serve(self, programs: debian.Programs) -> None:
         port = self._daemon.choose_port()
         listening = ("-h", f"ldap://{HOST}:{port}")
         arguments = [programs["slapd"], "-f", str(self.config.data_dir / "slapd.conf"), *listening]

@@ -11,17 +11,13 @@ from __future__ import annotations
 import secrets
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.process import Progress, Server, log_progress
 from airflow_hiveacid.local.site import HOST
-from tests.support.logins.daemon import Daemon
-from tests.support.logins.debian import Programs, find_programs
-from tests.support.logins.openssl import private_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.logins import daemon, debian, openssl
 
 REALM: Final = "HIVEACID.TEST"
 _PACKAGES: Final = {
@@ -55,7 +51,7 @@ class LocalKdc(Server):
     def __init__(self, config: LocalKdcConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
         self._progress = progress
-        self._daemon = Daemon(
+        self._daemon = daemon.Daemon(
             "a KDC",
             config.data_dir,
             ends_with_parent=config.ends_with_parent,
@@ -82,8 +78,8 @@ class LocalKdc(Server):
 
     def start(self) -> None:
         """Start the KDC, unless it already runs; create the realm at the first start."""
-        programs = find_programs(_PACKAGES)
-        private_folder(self.config.data_dir)
+        programs = debian.find_programs(_PACKAGES)
+        openssl.private_folder(self.config.data_dir)
         if self.is_running():
             return
         port = self._daemon.choose_port()
@@ -134,49 +130,23 @@ class LocalKdc(Server):
     def _is_made(self) -> Path:
         return self.config.data_dir / "made"
 
-    def _write_configuration(self, port: int, programs: Programs) -> None:
-        data, realm, life = self.config.data_dir, self.config.realm, self.config.ticket_life
-        plugins = programs.libraries / "krb5" / "plugins"
-        base = f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else ""
-        modules = f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n" if programs.is_unpacked else ""
+    def _write_configuration(self, port: int, programs: debian.Programs) -> None:
+        data, plugins = self.config.data_dir, programs.libraries / "krb5" / "plugins"
+        values = {
+            "data": data,
+            "realm": self.config.realm,
+            "life": self.config.ticket_life,
+            "host": HOST,
+            "port": port,
+            "log": self.log_file,
+            "base": f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else "",
+            "modules": f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n"
+            if programs.is_unpacked
+            else "",
+        }
         # All processes are on this machine. So clients use only TCP, and need no DNS.
-        self.configuration.write_text(
-            f"""[libdefaults]
-  default_realm = {realm}
-  default_ccache_name = FILE:{data}/tickets
-  dns_lookup_kdc = false
-  dns_lookup_realm = false
-  dns_canonicalize_hostname = false
-  rdns = false
-  udp_preference_limit = 1
-  forwardable = true
-  ticket_lifetime = {life}{base}
-[realms]
-  {realm} = {{
-    kdc = {HOST}:{port}
-  }}
-[domain_realm]
-  localhost = {realm}
-"""
-        )
-        (data / "kdc.conf").write_text(
-            f"""[kdcdefaults]
-  kdc_listen = {HOST}:{port}
-  kdc_tcp_listen = {HOST}:{port}
-[realms]
-  {realm} = {{
-    database_name = {data}/principals
-    key_stash_file = {data}/stash
-    acl_file = {data}/acl
-    max_life = {life}
-    max_renewable_life = 7d
-    supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
-  }}
-{modules}[logging]
-  kdc = FILE:{self.log_file}
-  default = FILE:{self.log_file}
-"""
-        )
+        daemon.fill("krb5.conf", self.configuration, values)
+        daemon.fill("kdc.conf", data / "kdc.conf", values)
 
     def _make_realm(self) -> None:
         self._progress(f"creating the Kerberos realm {self.config.realm}")
@@ -192,7 +162,7 @@ class LocalKdc(Server):
         self._run("kdb5_util", *arguments, text=f"{words}\n{words}\n")
         self._is_made.touch()
 
-    def _environment(self, programs: Programs) -> dict[str, str]:
+    def _environment(self, programs: debian.Programs) -> dict[str, str]:
         data = self.config.data_dir
         return programs.environment(
             KRB5_CONFIG=str(self.configuration),
@@ -201,7 +171,7 @@ class LocalKdc(Server):
         )
 
     def _run(self, program: str, *arguments: str, text: str = "") -> str:
-        programs = find_programs(_PACKAGES)
+        programs = debian.find_programs(_PACKAGES)
         done = subprocess.run(
             [programs[program], *arguments],
             input=text,

@@ -13,14 +13,12 @@ import secrets
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from tests.support.logins.debian import find_programs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PACKAGES: Final = {"openssl": "openssl"}
 _DAYS: Final = "3650"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec

@@ -30,7 +30,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from tests.unit.arrow.lake import DAY, DELETE_ALL, INSERT_ALL, ROW, UPDATE_ALL, Lake, made
 from tests.unit.storage.orc_tables import event, write_acid, write_plain

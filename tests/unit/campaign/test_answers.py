@@ -6,35 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    CorruptFileError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    PartitionNotFoundError,
-    PartitionsFailedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    RebalanceSpec,
-)
 from airflow_hiveacid.spark.engine.failures import job_failure
 from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
 
-COMPACT = CompactSpec.of_table("db.t", choice=CompactionChoice.MAJOR)
-COMPACT_TABLES = CompactSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
-CLEAN = CleanSpec.of_table("db.t")
-REBALANCE = RebalanceSpec(target="db.t", partition="p=1")
-CANCELLED = CompactionCancelledError(
+COMPACT = maintenance.CompactSpec.of_table("db.t", choice=maintenance.CompactionChoice.MAJOR)
+COMPACT_TABLES = maintenance.CompactSpec(tables=("db.*",), choice=maintenance.CompactionChoice.AUTO)
+CLEAN = maintenance.CleanSpec.of_table("db.t")
+REBALANCE = maintenance.RebalanceSpec(target="db.t", partition="p=1")
+CANCELLED = errors.CompactionCancelledError(
     table="db.t", partition="", entry_id=7, state="failed", why="cancelled by root"
 )
-NO_PARTITION = PartitionNotFoundError(table="db.t", partition="p=1")
+NO_PARTITION = errors.PartitionNotFoundError(table="db.t", partition="p=1")
 
 
 @pytest.fixture
@@ -42,7 +30,7 @@ def record(tmp_path: Path) -> Record:
     return Record(version="4.0.1", file=tmp_path / "events.jsonl", say=lambda _: None)
 
 
-def fail(record: Record, job: Job, error: HiveAcidError, *, began_s: float = 10.0) -> int:
+def fail(record: Record, job: Job, error: errors.HiveAcidError, *, began_s: float = 10.0) -> int:
     """Record a failed job; return the number of troubles."""
     doing = Doing(task=Task(key="campaign/1", job=job), attempt="1", began_s=began_s, offset=0)
     result = JobResult(
@@ -77,15 +65,15 @@ def test_only_a_compaction_or_rebalance_may_miss_its_partition(record: Record) -
 @pytest.mark.parametrize(
     ("error", "troubles"),
     [
-        (MetastoreUnavailableError(uris=("u",), method="lock", reason="gone"), 0),
-        (CorruptFileError(path="f", reason="cut off"), 1),
+        (errors.MetastoreUnavailableError(uris=("u",), method="lock", reason="gone"), 0),
+        (errors.CorruptFileError(path="f", reason="cut off"), 1),
         (job_failure(RuntimeError("an executor is lost")), 1),
     ],
 )
 def test_a_partition_must_not_fail_for_good(
-    record: Record, error: HiveAcidError, troubles: int
+    record: Record, error: errors.HiveAcidError, troubles: int
 ) -> None:
-    failed = PartitionsFailedError(table="db.t", failed={"p=1": str(error)}, of=2, done={})
+    failed = errors.PartitionsFailedError(table="db.t", failed={"p=1": str(error)}, of=2, done={})
     assert fail(record, COMPACT, failed) == troubles
     record.full_disks.append((5.0, 15.0))
     assert fail(record, COMPACT, failed) == troubles

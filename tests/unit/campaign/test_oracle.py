@@ -11,21 +11,10 @@ import pytest
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from tests.proofs.campaign import polls
 from tests.proofs.campaign.errands import litter, proves, stored_rows
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
 from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Table, draw
-from tests.proofs.campaign.polls import (
-    Past,
-    Poll,
-    Row,
-    Seen,
-    digest,
-    keep,
-    load,
-    read_bases,
-    read_polls,
-    was_turned_away_by_first_base,
-)
 
 PLANS = {
     1: Plan(
@@ -56,33 +45,33 @@ HISTORY = History(plans=PLANS, commits=COMMITS)
 
 
 def look(
-    rows: list[Row],
+    rows: list[polls.Row],
     write_ids: str,
     *,
     began_at: float = 0.0,
-    again: list[Row] | None = None,
-    past: tuple[int, list[Row] | None, list[Row] | None] = (0, None, None),
+    again: list[polls.Row] | None = None,
+    past: tuple[int, list[polls.Row] | None, list[polls.Row] | None] = (0, None, None),
 ) -> list[Violation]:
     """Judge one look of one reader; `past` is a version, its rows, and those of a replay."""
     version, then, replayed = past
     shown = (rows, rows if again is None else again, then or [], replayed or [])
-    kept = {digest(one): one for one in shown}
-    seen = Seen(
-        past=Past(
+    kept = {polls.digest(one): one for one in shown}
+    seen = polls.Seen(
+        past=polls.Past(
             version=version,
             since=1,
-            digest=None if then is None else digest(then),
-            replayed=None if replayed is None else digest(replayed),
+            digest=None if then is None else polls.digest(then),
+            replayed=None if replayed is None else polls.digest(replayed),
         ),
         write_ids=f"campaign.parted:{write_ids}",
-        digest=digest(rows),
-        again=digest(rows if again is None else again),
+        digest=polls.digest(rows),
+        again=polls.digest(rows if again is None else again),
     )
-    poll = Poll(reader="r", began_at=began_at, ended_at=began_at, tables={"parted": seen})
+    poll = polls.Poll(reader="r", began_at=began_at, ended_at=began_at, tables={"parted": seen})
     return judge(HISTORY, [poll], kept.__getitem__)
 
 
-def after(*numbers: int) -> list[Row]:
+def after(*numbers: int) -> list[polls.Row]:
     return HISTORY.rows_after(Table.PARTED, numbers)
 
 
@@ -110,7 +99,7 @@ def test_rows_that_match_the_readers_snapshot_are_not_a_violation() -> None:
     ids=["lost", "doubled", "one change lost", "an older state", "applied twice", "half"],
 )
 def test_lost_doubled_unexpected_or_outdated_rows_are_a_violation(
-    rows: list[Row], told: str
+    rows: list[polls.Row], told: str
 ) -> None:
     (violation,) = look(rows, ALL)
     assert told in violation.detail
@@ -181,21 +170,23 @@ def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() ->
 def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_path: Path) -> None:
     rows = flat(Table.PARTED, {5: (1, "1"), 4: (2, "1")})
     assert rows == [(4, 2, "1", 0), (5, 1, "1", 1)]
-    name = keep(tmp_path, rows)
-    assert keep(tmp_path, rows) == name
-    assert load(tmp_path, name) == rows
-    seen = Seen(write_ids="t:1:1::", digest=name, again=name)
-    late = Poll(reader="b", began_at=2.0, ended_at=3.0, tables={"parted": seen})
-    early = Poll(reader="a", began_at=1.0, ended_at=3.0, tables={}, error=("E", "text"))
+    name = polls.keep(tmp_path, rows)
+    assert polls.keep(tmp_path, rows) == name
+    assert polls.load(tmp_path, name) == rows
+    seen = polls.Seen(write_ids="t:1:1::", digest=name, again=name)
+    late = polls.Poll(reader="b", began_at=2.0, ended_at=3.0, tables={"parted": seen})
+    early = polls.Poll(reader="a", began_at=1.0, ended_at=3.0, tables={}, error=("E", "text"))
     file = tmp_path / "polls.jsonl"
     # The last line is one that its reader was killed over.
     file.write_text(late.line() + early.line() + late.line()[:-9])
-    assert read_polls([file]) == [early, late]
+    assert polls.read_polls([file]) == [early, late]
 
 
-def turned_away(location: str, base: str, *, began_at: float, kind: str | None = None) -> Poll:
+def turned_away(
+    location: str, base: str, *, began_at: float, kind: str | None = None
+) -> polls.Poll:
     error = NotEnoughHistoryError(location=location, high_watermark=9, oldest_base=base)
-    return Poll(
+    return polls.Poll(
         reader="spark-reader-1",
         began_at=began_at,
         ended_at=began_at + 2.0,
@@ -227,11 +218,11 @@ BUCKETED = "file:/disk/campaign.db/bucketed"
         (turned_away(BUCKETED, "base_0000002", began_at=99.0), True),  # its writer was killed
         (turned_away(BUCKETED, FIRST, began_at=99.0, kind="StorageError"), False),
         (turned_away("file:/disk/campaign.db/parted/p=1", FIRST, began_at=101.0), True),
-        (Poll(reader="r", began_at=1.0, ended_at=2.0, tables={}), False),
+        (polls.Poll(reader="r", began_at=1.0, ended_at=2.0, tables={}), False),
     ],
 )
 def test_only_the_first_base_of_a_table_excuses_a_not_enough_history_error(
-    tmp_path: Path, poll: Poll, is_foreseen: bool
+    tmp_path: Path, poll: polls.Poll, is_foreseen: bool
 ) -> None:
     answers = [
         answer(tmp_path, 100.0, "campaign.bucketed", "", FIRST),
@@ -239,13 +230,13 @@ def test_only_the_first_base_of_a_table_excuses_a_not_enough_history_error(
         answer(tmp_path, 50.0, "campaign.parted", "p=0", FIRST),
         answer(tmp_path, 51.0, "campaign.parted", "p=1", "delta_0000001_0000004"),
     ]
-    assert was_turned_away_by_first_base(poll, read_bases(answers)) is is_foreseen
+    assert polls.was_turned_away_by_first_base(poll, polls.read_bases(answers)) is is_foreseen
 
 
 def test_answers_of_writers_and_failed_jobs_contain_no_bases(tmp_path: Path) -> None:
     file = tmp_path / "answer-1.json"
     file.write_text(json.dumps({"table": "campaign.parted", "details": {}}), encoding="utf-8")
-    assert read_bases([file]) == []
+    assert polls.read_bases([file]) == []
 
 
 def make(root: Path, *paths: str) -> None:

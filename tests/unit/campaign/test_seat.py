@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec

@@ -8,8 +8,8 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -17,13 +17,10 @@ import pytest
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.view import absolute
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 from tests.judges.golden_plain import GOLDEN_PLAIN
 from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 METASTORE = " --metastore 127.0.0.1:1"
 LIST = "db.t:{}:9223372036854775807::"

@@ -8,9 +8,11 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -23,10 +25,18 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreUnavailableError,
 )
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
@@ -41,23 +51,14 @@ from airflow_hiveacid.plan.compaction_policy import (
     RATIO_PARAMETER,
     GivenThresholds,
 )
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.versions import history
 from airflow_hiveacid.versions.history import VersionEntry
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import status_of
 from tests.unit.storage.orc_tables import insert, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("demo", "t")
@@ -295,7 +296,7 @@ def test_a_number_that_the_pages_cannot_show_affects_only_its_table(
         inserted=inserted,
     )
     past = SimpleNamespace(versions=[version], tags=())
-    monkeypatch.setattr(history, "history_of", lambda *_, **__: past)
+    monkeypatch.setattr(surveys, "history_of", lambda *_, **__: past)
     (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
     assert one.row.state == state
     one.check()

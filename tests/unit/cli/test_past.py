@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,18 +20,13 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("default", "t")

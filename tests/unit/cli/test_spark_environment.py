@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli import local_job
 from airflow_hiveacid.cli import program as cli
-from airflow_hiveacid.cli.commands import spark_environment
+from airflow_hiveacid.cli.commands import maintain, spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import DownloadError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A, S3aJars
@@ -205,5 +204,5 @@ def test_sparks_python_workers_run_the_same_python(monkeypatch: pytest.MonkeyPat
         "airflow_hiveacid.spark.engine.session.open_session",
         lambda _: paths.append(os.environ["PATH"]),
     )
-    local_job.local_session("x")
+    maintain.local_session("x")
     assert paths == [f"{Path(sys.executable).parent}:/elsewhere"]

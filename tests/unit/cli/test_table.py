@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.state.acid_state import Listing
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -17,6 +19,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -27,13 +30,6 @@ from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.state.acid_state import Listing
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 

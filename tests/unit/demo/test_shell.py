@@ -11,14 +11,9 @@ from typing import Any, cast
 import pytest
 
 from airflow_hiveacid.cli.arguments import METASTORE_VARIABLE
-from demo import shell
+from demo import airflow_api, changes, environment, errors, report, shell
 from demo.__main__ import main
-from demo.airflow_api import Run
-from demo.changes import BOOTSTRAP_FILE
-from demo.environment import MARK
-from demo.errors import DemoRunError
 from demo.layout import REPOSITORY, DemoLayout
-from demo.report import Report, console
 from demo.servers import Servers
 
 URI = "thrift://127.0.0.1:9083"
@@ -34,8 +29,8 @@ def layout(tmp_path: Path) -> DemoLayout:
     return found
 
 
-def merged(day: int, state: str = "success") -> Run:
-    return Run(
+def merged(day: int, state: str = "success") -> airflow_api.Run:
+    return airflow_api.Run(
         dag_id="flights_merge",
         run_id=str(day),
         state=state,
@@ -47,7 +42,7 @@ def merged(day: int, state: str = "success") -> Run:
 
 def test_the_last_merged_day_is_that_of_the_last_successful_run() -> None:
     assert shell.last_merged([merged(2), merged(1), merged(3, "failed")]) == date(2013, 1, 2)
-    with pytest.raises(DemoRunError, match="make demo"):
+    with pytest.raises(errors.DemoRunError, match="make demo"):
         shell.last_merged([merged(1, "running")])
 
 
@@ -63,7 +58,9 @@ def test_the_shells_environment_points_to_airflow_and_the_metastore(layout: Demo
 def test_the_shell_has_no_mark_so_that_stopping_the_demo_does_not_end_it(
     layout: DemoLayout,
 ) -> None:
-    assert MARK not in shell.shell_environment(layout, airflow_url=URL, metastore_uri=URI)
+    assert environment.MARK not in shell.shell_environment(
+        layout, airflow_url=URL, metastore_uri=URI
+    )
 
 
 def test_the_shell_suggests_three_commands_with_available_days() -> None:
@@ -99,7 +96,7 @@ def test_the_shell_command_adds_three_days_and_returns_the_shells_status(
         airflow=SimpleNamespace(url=URL, api=lambda: api),
         metastore=SimpleNamespace(uri=URI),
     )
-    assert shell.open_shell(cast("Servers", servers), Report(console())) == status
+    assert shell.open_shell(cast("Servers", servers), report.Report(report.console())) == status
     assert (layout.home / "seen").read_text() == f"{URI}\n"
     assert answers == []  # the demonstration's own backfill is over before another is offered
     assert sorted(file.name for file in layout.changes.iterdir()) == [
@@ -107,7 +104,7 @@ def test_the_shell_command_adds_three_days_and_returns_the_shells_status(
         "2013-01-02.parquet",
         "2013-01-03.parquet",
         "2013-01-04.parquet",
-        BOOTSTRAP_FILE,
+        changes.BOOTSTRAP_FILE,
     ]
 
 

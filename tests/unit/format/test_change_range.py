@@ -7,16 +7,8 @@ import pytest
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state import change_range
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import (
-    ChangeRange,
-    ChangeSegment,
-    is_news,
-    oldest_since,
-    segments_of,
-    settled,
-    up_to,
-)
 from airflow_hiveacid.format.state.versions import Guarantee, as_of_set
 from airflow_hiveacid.format.table import TransactionalKind
 from tests.unit.format.listings import MAX, listing
@@ -37,15 +29,17 @@ def segments(
     kept: int | None = None,
     compacted: tuple[str, ...] = (),
     kind: TransactionalKind = FULL,
-) -> tuple[ChangeSegment, ...]:
+) -> tuple[change_range.ChangeSegment, ...]:
     now = ids(f"{high}:{MAX}::")
-    part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, WriteId(until)))
+    part = change_range.ChangeRange(
+        since=change_range.up_to(now, WriteId(since)), until=change_range.up_to(now, WriteId(until))
+    )
     promise = None if kept is None else Guarantee(floor=WriteId(kept))
     found = listing(text, compacted=compacted)
-    return segments_of(found, now, part, txns=None, kind=kind, kept=promise)
+    return change_range.segments_of(found, now, part, txns=None, kind=kind, kept=promise)
 
 
-def shown(found: tuple[ChangeSegment, ...]) -> list[tuple[list[str], int | None]]:
+def shown(found: tuple[change_range.ChangeSegment, ...]) -> list[tuple[list[str], int | None]]:
     return [(sorted(s.fresh), s.ends_with) for s in found]
 
 
@@ -97,17 +91,17 @@ def test_a_compacted_base_inside_a_kept_range_is_ignored() -> None:
 def test_a_range_with_an_excluded_write_below_the_base_is_refused_without_older_files() -> None:
     # Version 2 was committed after 3 to 6; the ends of the range are moments before that.
     now = ids(f"6:{MAX}::")
-    since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(2)}) for w in (5, 6))
-    part = ChangeRange(since=since, until=until)
+    since, until = (as_of_set(change_range.up_to(now, WriteId(w)), {WriteId(2)}) for w in (5, 6))
+    part = change_range.ChangeRange(since=since, until=until)
     left = "base_1 delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0"
     found = listing(left, compacted=("base_4",))
     with pytest.raises(ChangesGoneError):
-        segments_of(found, now, part, txns=None, kind=FULL)
+        change_range.segments_of(found, now, part, txns=None, kind=FULL)
     # Or an overwrite: what it replaced is not there for sure, original files neither.
-    since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(4)}) for w in (5, 6))
-    part = ChangeRange(since=since, until=until)
+    since, until = (as_of_set(change_range.up_to(now, WriteId(w)), {WriteId(4)}) for w in (5, 6))
+    part = change_range.ChangeRange(since=since, until=until)
     with pytest.raises(ChangesGoneError):
-        segments_of(
+        change_range.segments_of(
             listing("000000_0 base_4 delta_5_5_0 delta_6_6_0"), now, part, txns=None, kind=FULL
         )
 
@@ -115,10 +109,12 @@ def test_a_range_with_an_excluded_write_below_the_base_is_refused_without_older_
 def test_an_overwrite_that_committed_after_a_later_write_is_refused() -> None:
     now = ids(f"6:{MAX}::")
     since = as_of_set(now, {WriteId(4)})
-    part = ChangeRange(since=since, until=now)
+    part = change_range.ChangeRange(since=since, until=now)
     found = listing("delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0")
     with pytest.raises(ChangesGoneError, match="after a later write"):
-        segments_of(found, now, part, txns=None, kind=FULL, kept=Guarantee(floor=WriteId(0)))
+        change_range.segments_of(
+            found, now, part, txns=None, kind=FULL, kept=Guarantee(floor=WriteId(0))
+        )
 
 
 def test_a_compacted_delta_of_an_insert_only_table_does_not_show_single_writes() -> None:
@@ -151,18 +147,18 @@ def test_a_compacted_delta_with_writes_outside_the_range_is_never_used(since: in
 def test_the_oldest_start_of_a_range_is_the_live_base_or_the_kept_version() -> None:
     now = ids(f"9:{MAX}::")
     found = listing("delta_1_1_0 base_3 delta_4_6")
-    assert oldest_since(found, now, None, FULL) == 3
-    assert oldest_since(found, now, None, INSERT_ONLY) == 6
-    assert oldest_since(found, now, None, FULL, Guarantee(floor=WriteId(1))) == 1
+    assert change_range.oldest_since(found, now, None, FULL) == 3
+    assert change_range.oldest_since(found, now, None, INSERT_ONLY) == 6
+    assert change_range.oldest_since(found, now, None, FULL, Guarantee(floor=WriteId(1))) == 1
     lost = Guarantee(floor=WriteId(1), evidence=frozenset({"delta_2_2_0"}))
-    assert oldest_since(found, now, None, FULL, lost) == 3
-    assert oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
+    assert change_range.oldest_since(found, now, None, FULL, lost) == 3
+    assert change_range.oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
 
 
 def test_only_versions_below_the_lowest_open_write_are_settled() -> None:
-    assert settled(ids(f"9:{MAX}::")) == 9
-    assert settled(ids("9:4:4,7:2")) == 3
-    assert settled(ids("9:2::")) == 1
+    assert change_range.settled(ids(f"9:{MAX}::")) == 9
+    assert change_range.settled(ids("9:4:4,7:2")) == 3
+    assert change_range.settled(ids("9:2::")) == 1
 
 
 @pytest.mark.parametrize(
@@ -181,14 +177,14 @@ def test_only_a_directory_with_data_after_the_start_of_the_range_is_new(
     text: str, compacted: tuple[str, ...], is_new: bool
 ) -> None:
     now = ids(f"9:{MAX}::")
-    part = ChangeRange(since=up_to(now, WriteId(4)), until=now)
+    part = change_range.ChangeRange(since=change_range.up_to(now, WriteId(4)), until=now)
     found = resolve(listing(text, compacted=compacted), now, None)
-    assert is_news(found, part) is is_new
+    assert change_range.is_news(found, part) is is_new
 
 
 @pytest.mark.parametrize(("since", "is_new"), [(7, True), (8, False)])
 def test_a_base_named_after_an_aborted_write_may_contain_new_data(since: int, is_new: bool) -> None:
     now = ids(f"9:{MAX}::9")
-    part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
+    part = change_range.ChangeRange(since=change_range.up_to(now, WriteId(since)), until=now)
     found = resolve(listing("base_9", compacted=("base_9",)), now, None)
-    assert is_news(found, part) is is_new
+    assert change_range.is_news(found, part) is is_new

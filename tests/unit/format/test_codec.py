@@ -6,15 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from airflow_hiveacid.format.codec import (
-    Codec,
-    JsonValue,
-    MisfitError,
-    MissingFieldError,
-    UnknownFieldError,
-    stored_as,
-    to_json,
-)
+from airflow_hiveacid.format import codec
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName
 
@@ -31,8 +23,8 @@ class Note:
     names: frozenset[str] = frozenset()
     parts: tuple[Pair, ...] = ()
     roots: Mapping[PartitionName, WriteId] = field(default_factory=dict)
-    at_s: float | None = field(default=None, metadata=stored_as("seconds"))
-    is_legible: bool = field(default=True, metadata=stored_as(None))
+    at_s: float | None = field(default=None, metadata=codec.stored_as("seconds"))
+    is_legible: bool = field(default=True, metadata=codec.stored_as(None))
 
 
 def at_most_nine(value: object) -> int:
@@ -41,7 +33,7 @@ def at_most_nine(value: object) -> int:
     return value
 
 
-CODEC = Codec(
+CODEC = codec.Codec(
     texts={PartitionName: PartitionName.parse},
     numbers={int: at_most_nine},
     needs_all=True,
@@ -100,7 +92,7 @@ def test_values_of_any_type_can_be_read() -> None:
 def test_an_unexpected_value_is_reported_with_its_path(
     change: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(MisfitError) as caught:
+    with pytest.raises(codec.MisfitError) as caught:
         CODEC.read(Note, {**BODY, **change})
     assert str(caught.value) == message
 
@@ -108,20 +100,22 @@ def test_an_unexpected_value_is_reported_with_its_path(
 def test_unknown_fields_may_be_ignored_and_missing_fields_may_be_refused() -> None:
     assert CODEC.read(Note, {**BODY, "later": 1, "is_legible": 7}) == CODEC.read(Note, BODY)
     for name in BODY:
-        with pytest.raises(MissingFieldError, match=f"at {name}: expected a value"):
+        with pytest.raises(codec.MissingFieldError, match=f"at {name}: expected a value"):
             CODEC.read(Note, {n: value for n, value in BODY.items() if n != name})
-    exact = Codec(texts={PartitionName: PartitionName.parse})
+    exact = codec.Codec(texts={PartitionName: PartitionName.parse})
     assert exact.read(Note, {"partition": "", "write_id": 99}).write_id == 99
-    with pytest.raises(UnknownFieldError, match="at later: expected no such field"):
+    with pytest.raises(codec.UnknownFieldError, match="at later: expected no such field"):
         exact.read(Note, {**BODY, "later": 1})
 
 
 def test_free_form_json_is_read_as_it_is() -> None:
-    assert CODEC.read(dict[str, JsonValue], {"a": [10, {"b": None}]}) == {"a": [10, {"b": None}]}
+    assert CODEC.read(dict[str, codec.JsonValue], {"a": [10, {"b": None}]}) == {
+        "a": [10, {"b": None}]
+    }
 
 
 def test_a_type_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="a codec cannot read set"):
         CODEC.read(set[str], [])
     with pytest.raises(TypeError, match="cannot contain a bytes"):
-        to_json({"a": b""})
+        codec.to_json({"a": b""})

@@ -11,12 +11,6 @@ import pytest
 
 from airflow_hiveacid.format import known_secrets
 from airflow_hiveacid.format.errors import MetastoreUnavailableError, StorageError
-from airflow_hiveacid.format.known_secrets import (
-    beginning_of,
-    forget_secrets,
-    keep_secret,
-    without_secrets,
-)
 
 _SECRET = 'p+a/s s"w&d'
 _HARD = """p+a/s s"'w\\&~*ä-d"""
@@ -32,16 +26,16 @@ def _none_known(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_error_hides_a_plain_a_quoted_and_a_base64_secret(shown: str) -> None:
     error = MetastoreUnavailableError(uris=("h",), method="m", reason=f"not {shown}!")
-    keep_secret(_SECRET)
+    known_secrets.keep_secret(_SECRET)
     for one in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own
         assert shown not in f"{one} {one!r}"
         assert "not ***" in str(one)
 
 
 def test_a_pickled_error_does_not_contain_its_secret() -> None:
-    keep_secret(_SECRET)
+    known_secrets.keep_secret(_SECRET)
     sent = pickle.dumps(StorageError(f"not {_SECRET}!"))
-    forget_secrets()
+    known_secrets.forget_secrets()
     assert str(pickle.loads(sent)) == "not ***!"  # noqa: S301 - our own
 
 
@@ -50,8 +44,11 @@ def test_a_pickled_error_does_not_contain_its_secret() -> None:
 def test_a_secret_is_hidden_in_base64_without_padding(
     secret: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    keep_secret(secret)
-    assert without_secrets(f"not {encode(secret.encode()).decode().rstrip('=')}!") == "not ***!"
+    known_secrets.keep_secret(secret)
+    assert (
+        known_secrets.without_secrets(f"not {encode(secret.encode()).decode().rstrip('=')}!")
+        == "not ***!"
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,8 +67,8 @@ def test_a_secret_is_hidden_in_base64_without_padding(
     ids=["raw", "URL", "form", "lower case", "Java", "repr", "JSON", "JSON in UTF-8", "slash"],
 )
 def test_a_secret_with_special_characters_is_hidden_as_other_programs_escape_it(shown: str) -> None:
-    keep_secret(_HARD)
-    assert without_secrets(f"{shown} {_HARD}") == "*** ***"
+    known_secrets.keep_secret(_HARD)
+    assert known_secrets.without_secrets(f"{shown} {_HARD}") == "*** ***"
 
 
 @pytest.mark.parametrize("user", ["", "e", "et", "etl"])
@@ -81,8 +78,8 @@ def test_a_secret_with_special_characters_is_hidden_as_other_programs_escape_it(
 def test_a_secret_is_hidden_in_the_header_of_a_basic_login(
     user: str, after: str, secret: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    keep_secret(secret)
-    shown = without_secrets(encode(f"{user}:{secret}{after}".encode()).decode())
+    known_secrets.keep_secret(secret)
+    shown = known_secrets.without_secrets(encode(f"{user}:{secret}{after}".encode()).decode())
     before, hidden, rest = shown.partition("***")
     assert hidden
     # Of the secret, at most four bits are in the character on each side.
@@ -93,49 +90,49 @@ def test_a_secret_is_hidden_in_the_header_of_a_basic_login(
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_secret_that_begins_with_a_different_secret_is_hidden_completely(order: int) -> None:
     for secret in ("s3cret", "s3cret-of-2027")[::order]:
-        keep_secret(secret)
-    assert without_secrets("s3cret-of-2027 s3cret") == "*** ***"
+        known_secrets.keep_secret(secret)
+    assert known_secrets.without_secrets("s3cret-of-2027 s3cret") == "*** ***"
 
 
 @pytest.mark.parametrize("at", range(13))
 def test_a_shortened_text_contains_no_part_of_a_secret(at: int) -> None:
-    keep_secret("s3cret-of-2027")
-    shown = beginning_of(f"{'x' * at}s3cret-of-2027{'y' * 20}", 10)
+    known_secrets.keep_secret("s3cret-of-2027")
+    shown = known_secrets.beginning_of(f"{'x' * at}s3cret-of-2027{'y' * 20}", 10)
     assert shown == f"{'x' * at}***{'y' * 20}"[:10]
 
 
 def test_a_secret_is_not_interpreted_as_a_regular_expression() -> None:
-    keep_secret("a.*b(")
-    assert without_secrets("a---b( a.*b(") == "a---b( ***"
+    known_secrets.keep_secret("a.*b(")
+    assert known_secrets.without_secrets("a---b( a.*b(") == "a---b( ***"
 
 
 def test_an_error_without_a_secret_is_shown_unchanged() -> None:
-    keep_secret(_SECRET)
+    known_secrets.keep_secret(_SECRET)
     assert repr(StorageError("it's full")) == repr(Exception("it's full")).replace(
         "Exception", "StorageError"
     )
 
 
 def test_a_secret_of_three_characters_is_not_hidden() -> None:
-    keep_secret("the")
-    assert without_secrets("then") == "then"
+    known_secrets.keep_secret("the")
+    assert known_secrets.without_secrets("then") == "then"
 
 
 def test_only_secrets_of_at_least_five_characters_are_hidden() -> None:
     for secret in ("", "four", "five5"):
-        assert keep_secret(secret) == secret
-    assert without_secrets("four five5") == "four ***"
+        assert known_secrets.keep_secret(secret) == secret
+    assert known_secrets.without_secrets("four five5") == "four ***"
 
 
 def test_a_password_that_is_read_repeatedly_is_hidden_despite_many_newer_secrets() -> None:
     for number in range(1000):
-        keep_secret("a password")
-        keep_secret(f"secret-{number:04d}")
-    assert without_secrets("a password secret-0999") == "*** ***"
+        known_secrets.keep_secret("a password")
+        known_secrets.keep_secret(f"secret-{number:04d}")
+    assert known_secrets.without_secrets("a password secret-0999") == "*** ***"
 
 
 def test_a_process_remembers_only_its_100_newest_secrets() -> None:
     for number in range(1000):
-        keep_secret(f"secret-{number:04d}")
+        known_secrets.keep_secret(f"secret-{number:04d}")
     assert len(known_secrets._known) == 100
-    assert without_secrets("secret-0000 secret-0999") == "secret-0000 ***"
+    assert known_secrets.without_secrets("secret-0000 secret-0999") == "secret-0000 ***"

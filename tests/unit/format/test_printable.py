@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from airflow_hiveacid.format import printable
+from airflow_hiveacid.format import words
 from airflow_hiveacid.format.errors import StorageError
 
 NAME = "day=1\x1b[2J\u202e\n2026 INFO - all is well"
@@ -15,8 +15,8 @@ SHOWN = r"day=1\x1b[2J\u202e\n2026 INFO - all is well"
 def _escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("hiveacid", "airflow_hiveacid"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
-    printable.escape_our_log()
-    printable.escape_our_log()
+    words.escape_our_log()
+    words.escape_our_log()
 
 
 @pytest.mark.usefixtures("_escaped")

@@ -2,15 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format import rivals
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
-from airflow_hiveacid.format.rivals import (
-    come_since,
-    committed_since,
-    first_rival,
-    foreign_write_of,
-)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 
@@ -49,27 +44,27 @@ def txns(high: int, *opened: int) -> ValidTxnList:
 def test_a_directory_name_shows_the_operation_and_the_write_id(
     directory: str, doing: WriteKind
 ) -> None:
-    foreign_write = foreign_write_of(directory)
+    foreign_write = rivals.foreign_write_of(directory)
     assert foreign_write is not None
     assert (foreign_write.doing, foreign_write.write_id) == (doing, 5)
 
 
 @pytest.mark.parametrize("name", ["_hiveacid", "month=1", "delta_x_y", ".hive-staging_1"])
 def test_a_name_that_is_not_a_base_or_delta_shows_no_operation(name: str) -> None:
-    assert foreign_write_of(name) is None
+    assert rivals.foreign_write_of(name) is None
 
 
 def test_only_writes_that_committed_since_the_start_are_found() -> None:
     began, now = ids(5, opened=(3, 5)), ids(7, opened=(5,), aborted=(7,))
     names = [f"delta_{w:07d}_{w:07d}_0000" for w in range(1, 9)]
-    assert [d.write_id for d in committed_since(names, began, began, now)] == [3, 6]
+    assert [d.write_id for d in rivals.committed_since(names, began, began, now)] == [3, 6]
 
 
 COMPACTED = ["delta_0000001_0000006", "base_0000006_v0000009"]
 
 
 def test_compactions_of_old_writes_are_not_new_writes() -> None:
-    assert committed_since(COMPACTED, ids(6), ids(6), ids(6)) == ()
+    assert rivals.committed_since(COMPACTED, ids(6), ids(6), ids(6)) == ()
 
 
 @pytest.mark.parametrize("directory", COMPACTED)
@@ -77,7 +72,7 @@ def test_compactions_of_old_writes_are_not_new_writes() -> None:
 def test_a_compaction_that_contains_a_new_write_counts_as_that_write(
     directory: str, began: ValidWriteIdList
 ) -> None:
-    (foreign_write,) = committed_since([directory], began, ids(7), ids(7))
+    (foreign_write,) = rivals.committed_since([directory], began, ids(7), ids(7))
     assert (foreign_write.doing, foreign_write.directory) == (WriteKind.INSERT, directory)
     assert foreign_write.write_id == (2 if 2 in began.open else 6)
 
@@ -89,15 +84,17 @@ def test_a_compaction_without_new_writes_does_not_count_as_a_write(
     seen: ValidWriteIdList,
 ) -> None:
     """What is committed later keeps its own directory while this transaction lasts."""
-    assert committed_since(COMPACTED, ids(5), seen, ids(6)) == ()
-    assert committed_since(["delta_0000004_0000006"], ids(6, opened=(2,)), ids(6), ids(6)) == ()
+    assert rivals.committed_since(COMPACTED, ids(5), seen, ids(6)) == ()
+    assert (
+        rivals.committed_since(["delta_0000004_0000006"], ids(6, opened=(2,)), ids(6), ids(6)) == ()
+    )
 
 
 def test_directories_that_are_new_or_had_an_open_write_count_as_new() -> None:
     there = {"delta_0000001_0000001_0000", "delta_0000003_0000003_0000"}
     names = [*there, "delta_0000004_0000004_0000", "delta_0000001_0000003"]
     began, now = ids(3, opened=(3,)), (ids(4), txns(20))
-    assert {d.directory for d in come_since(names, there, began, now)} == {
+    assert {d.directory for d in rivals.come_since(names, there, began, now)} == {
         "delta_0000003_0000003_0000",
         "delta_0000004_0000004_0000",
         "delta_0000001_0000003",
@@ -107,24 +104,24 @@ def test_directories_that_are_new_or_had_an_open_write_count_as_new() -> None:
 def test_a_delta_seen_at_the_start_is_not_new_even_if_the_first_list_omitted_it() -> None:
     # 4.0.1 may end its list below what is committed; now it is whole.
     there = {"delta_0000003_0000003_0000"}
-    assert come_since(there, there, ids(1), (ids(4), txns(20))) == ()
+    assert rivals.come_since(there, there, ids(1), (ids(4), txns(20))) == ()
 
 
 def test_the_base_of_a_compaction_is_new_only_after_its_commit() -> None:
     names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
-    assert come_since(names, (), ids(3), now) == ()
-    (foreign_write,) = come_since(names, (), ids(3), (ids(3), txns(20)))
+    assert rivals.come_since(names, (), ids(3), now) == ()
+    (foreign_write,) = rivals.come_since(names, (), ids(3), (ids(3), txns(20)))
     assert foreign_write.doing is WriteKind.MAJOR
 
 
 def test_the_reported_rival_is_the_first_write_that_conflicts_under_the_policy() -> None:
     names = ["delta_0000007_0000007_0000", "delta_0000006_0000006_0000", "delta_0000001_0000004"]
-    foreign_writes = [d for d in map(foreign_write_of, names) if d is not None]
-    found = first_rival(foreign_writes, STRICT, V4, WriteKind.INSERT)
+    foreign_writes = [d for d in map(rivals.foreign_write_of, names) if d is not None]
+    found = rivals.first_rival(foreign_writes, STRICT, V4, WriteKind.INSERT)
     assert found is not None
     assert found.write_id == 6
-    assert first_rival(foreign_writes, STRICT, V4, WriteKind.OVERWRITE) is None
-    assert first_rival(foreign_writes, HIVE, V4, WriteKind.INSERT) is None
-    minor = first_rival(foreign_writes, STRICT, V3, WriteKind.MINOR)
+    assert rivals.first_rival(foreign_writes, STRICT, V4, WriteKind.OVERWRITE) is None
+    assert rivals.first_rival(foreign_writes, HIVE, V4, WriteKind.INSERT) is None
+    minor = rivals.first_rival(foreign_writes, STRICT, V3, WriteKind.MINOR)
     assert minor is not None
     assert minor.doing is WriteKind.MINOR

@@ -2,59 +2,52 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format import types
 from airflow_hiveacid.format.errors import InvalidNameError
-from airflow_hiveacid.format.types import (
-    PRIMITIVE_NAMES,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    UnionType,
-    VarcharType,
-    parse_type,
-)
 
-INT, STRING = PrimitiveType("int"), PrimitiveType("string")
+INT, STRING = types.PrimitiveType("int"), types.PrimitiveType("string")
 
 
-@pytest.mark.parametrize("name", sorted(PRIMITIVE_NAMES))
+@pytest.mark.parametrize("name", sorted(types.PRIMITIVE_NAMES))
 def test_primitive_types_are_parsed_and_formatted_unchanged(name: str) -> None:
-    assert parse_type(name) == PrimitiveType(name)
-    assert str(PrimitiveType(name)) == name
+    assert types.parse_type(name) == types.PrimitiveType(name)
+    assert str(types.PrimitiveType(name)) == name
 
 
 @pytest.mark.parametrize(
     ("text", "parsed"),
     [
-        ("decimal(10,2)", DecimalType(10, 2)),
-        ("char(3)", CharType(3)),
-        ("varchar(65535)", VarcharType(65535)),
-        ("array<int>", ArrayType(INT)),
-        ("map<string,int>", MapType(STRING, INT)),
-        ("struct<a:int,b:string>", StructType((("a", INT), ("b", STRING)))),
-        ("uniontype<int,string>", UnionType((INT, STRING))),
+        ("decimal(10,2)", types.DecimalType(10, 2)),
+        ("char(3)", types.CharType(3)),
+        ("varchar(65535)", types.VarcharType(65535)),
+        ("array<int>", types.ArrayType(INT)),
+        ("map<string,int>", types.MapType(STRING, INT)),
+        ("struct<a:int,b:string>", types.StructType((("a", INT), ("b", STRING)))),
+        ("uniontype<int,string>", types.UnionType((INT, STRING))),
         (
             "map<string,array<struct<x:decimal(38,18),y:map<int,char(2)>>>>",
-            MapType(
+            types.MapType(
                 STRING,
-                ArrayType(
-                    StructType((("x", DecimalType(38, 18)), ("y", MapType(INT, CharType(2)))))
+                types.ArrayType(
+                    types.StructType(
+                        (
+                            ("x", types.DecimalType(38, 18)),
+                            ("y", types.MapType(INT, types.CharType(2))),
+                        )
+                    )
                 ),
             ),
         ),
         (
             "struct<at:timestamp with local time zone>",
-            StructType((("at", PrimitiveType("timestamp with local time zone")),)),
+            types.StructType((("at", types.PrimitiveType("timestamp with local time zone")),)),
         ),
     ],
 )
 def test_types_with_parameters_are_parsed_and_formatted_unchanged(
-    text: str, parsed: HiveType
+    text: str, parsed: types.HiveType
 ) -> None:
-    assert parse_type(text) == parsed
+    assert types.parse_type(text) == parsed
     assert str(parsed) == text
 
 
@@ -75,7 +68,7 @@ def test_types_with_parameters_are_parsed_and_formatted_unchanged(
 def test_types_are_parsed_with_aliases_and_in_any_case_and_spacing(
     text: str, canonical: str
 ) -> None:
-    assert str(parse_type(text)) == canonical
+    assert str(types.parse_type(text)) == canonical
 
 
 @pytest.mark.parametrize(
@@ -116,14 +109,14 @@ def test_types_are_parsed_with_aliases_and_in_any_case_and_spacing(
 )
 def test_invalid_column_types_are_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="Hive type"):
-        parse_type(text)
+        types.parse_type(text)
 
 
 def test_an_unknown_primitive_type_is_refused() -> None:
     with pytest.raises(InvalidNameError, match="primitive"):
-        PrimitiveType("int32")
+        types.PrimitiveType("int32")
 
 
 def test_a_union_type_without_options_is_refused() -> None:
     with pytest.raises(InvalidNameError):
-        UnionType(())
+        types.UnionType(())

@@ -13,12 +13,7 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    LocationPermissionError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs import packager
 
 _ROOT: Final = Path(packager.__file__).resolve().parents[2]
@@ -194,10 +189,10 @@ def test_a_truncated_cached_archive_is_rebuilt(tmp_path: Path, kept: int) -> Non
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("number", "error"),
-    [(errno.ENOSPC, StoreUnavailableError), (errno.EROFS, LocationPermissionError)],
+    [(errno.ENOSPC, errors.StoreUnavailableError), (errno.EROFS, errors.LocationPermissionError)],
 )
 def test_a_full_or_read_only_disk_is_reported_with_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[HiveAcidError]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[errors.HiveAcidError]
 ) -> None:
     def fail(*_: object, **__: object) -> tuple[int, str]:
         raise OSError(number, os.strerror(number))
@@ -234,7 +229,7 @@ def test_a_cache_directory_writable_by_other_users_is_refused(
     planted = tmp_path / f"airflow-hiveacid-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    with pytest.raises(ConfigurationError, match="not a private directory of this user"):
+    with pytest.raises(errors.ConfigurationError, match="not a private directory of this user"):
         packager.cached_archive()
 
 
@@ -247,12 +242,12 @@ def test_the_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_missing_library_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packager, "LIBRARIES", ("no-such-library",))
-    with pytest.raises(ConfigurationError, match="no-such-library"):
+    with pytest.raises(errors.ConfigurationError, match="no-such-library"):
         packager.archive_members()
 
 
 def test_a_missing_application_is_reported_by_name() -> None:
-    with pytest.raises(ConfigurationError, match="'vacuum'"):
+    with pytest.raises(errors.ConfigurationError, match="'vacuum'"):
         packager.application_path("vacuum")
 
 

@@ -4,22 +4,15 @@ import pytest
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MultiInsertSpec,
-    SourceSpec,
-    TransactionSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.plan.reruns import differing_parts
 
 STATEMENTS = (
-    DeleteSpec(target="d.t", where="id = 1"),
-    UpdateSpec(target="d.u", set={"a": "1"}),
-    DeleteSpec(target="d.t"),
+    statements.DeleteSpec(target="d.t", where="id = 1"),
+    statements.UpdateSpec(target="d.u", set={"a": "1"}),
+    statements.DeleteSpec(target="d.t"),
 )
 
 
@@ -28,7 +21,7 @@ def spec(job: Job) -> JobSpec:
 
 
 def test_the_targets_of_a_transaction_contain_each_table_once() -> None:
-    job = spec(TransactionSpec(statements=STATEMENTS))
+    job = spec(statements.TransactionSpec(statements=STATEMENTS))
     assert (job.targets, job.job.target, job.has_statements) == (("d.t", "d.u"), "d.t, d.u", True)
 
 
@@ -50,27 +43,29 @@ def test_a_pattern_is_no_name_of_the_only_table(name: str) -> None:
 
 
 def test_differences_between_two_transactions_are_named_by_statement() -> None:
-    one = spec(TransactionSpec(statements=STATEMENTS)).statement
-    changed = DeleteSpec(target="d.t", where="id = 2")
-    other = spec(TransactionSpec(statements=(changed, *STATEMENTS[1:]))).statement
+    one = spec(statements.TransactionSpec(statements=STATEMENTS)).statement
+    changed = statements.DeleteSpec(target="d.t", where="id = 2")
+    other = spec(statements.TransactionSpec(statements=(changed, *STATEMENTS[1:]))).statement
     assert differing_parts(one, other) == ("1.where",)
-    fewer = spec(TransactionSpec(statements=STATEMENTS[:1])).statement
+    fewer = spec(statements.TransactionSpec(statements=STATEMENTS[:1])).statement
     assert "2.set" in differing_parts(one, fewer)
 
 
 def test_a_multi_insert_survives_json_and_each_of_its_inserts_has_a_number() -> None:
     inserts = tuple(
-        InsertSpec(target=t, source=SourceSpec(query="SELECT 1", tables={v: "d.s"}))
+        statements.InsertSpec(
+            target=t, source=statements.SourceSpec(query="SELECT 1", tables={v: "d.s"})
+        )
         for t, v in (("d.t", "v1"), ("d.u", "v2"))
     )
-    both = MultiInsertSpec(inserts=inserts, shared={"q": "SELECT rand()"})
-    whole = spec(TransactionSpec(statements=(both, STATEMENTS[0])))
+    both = statements.MultiInsertSpec(inserts=inserts, shared={"q": "SELECT rand()"})
+    whole = spec(statements.TransactionSpec(statements=(both, STATEMENTS[0])))
     assert JobSpec.parse(whole.dump()) == whole
     assert (whole.targets, both.tables) == (("d.t", "d.u"), {"v1": "d.s", "v2": "d.s"})
-    other = MultiInsertSpec(inserts=inserts, shared={"q": "SELECT 1"})
-    parts = spec(TransactionSpec(statements=(other, STATEMENTS[0]))).statement
+    other = statements.MultiInsertSpec(inserts=inserts, shared={"q": "SELECT 1"})
+    parts = spec(statements.TransactionSpec(statements=(other, STATEMENTS[0]))).statement
     assert differing_parts(whole.statement, parts) == ("1.shared",)
     # Apart, each would see what the other one has done.
-    apart = spec(TransactionSpec(statements=(*inserts, STATEMENTS[0]))).statement
+    apart = spec(statements.TransactionSpec(statements=(*inserts, STATEMENTS[0]))).statement
     assert differing_parts(whole.statement, apart) == ("1.shared",)
     assert "3.where" in apart

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.local.errors import ServerStartError
 from airflow_hiveacid.local.process import ProcessRecord, kill
 from tests.support.logins.daemon import Daemon
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LISTENS = """
 import socket, sys, time

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.local.errors import MissingProgramError
 from tests.support.logins.debian import find_programs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_one_error_names_all_missing_programs_and_their_packages(

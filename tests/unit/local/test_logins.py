@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from tests.support.logins import debian
 from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.logins.openssl import make_certificates, make_signer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_missing_packages_are_reported_in_one_line(

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.local import __main__ as command_line
 from airflow_hiveacid.local.errors import MissingProgramError
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_status_without_a_metastore_exits_with_3(

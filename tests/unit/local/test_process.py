@@ -6,17 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.local import process
 from airflow_hiveacid.local.process import Command, ProcessRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SLEEP = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(60)"]
 DEAF_PROGRAM = """

@@ -20,17 +20,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.catalog import (
-    STATISTICS_FLAG,
-    NewTable,
-    partition_info,
-    source_info,
-    table_info,
-    table_struct,
-    transactional_kind,
-    whole_partition_infos,
-    without_statistics,
-)
+from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
@@ -45,8 +35,8 @@ COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(
 
 
 def struct(**changes: object) -> Table:
-    new = NewTable(ref=TableRef("db", "t"), columns=COLUMNS, location="file:/t")
-    made = table_struct(new)
+    new = catalog.NewTable(ref=TableRef("db", "t"), columns=COLUMNS, location="file:/t")
+    made = catalog.table_struct(new)
     for name, value in changes.items():
         owner = made if hasattr(made, name) else made.sd
         setattr(owner, name, value)
@@ -73,12 +63,12 @@ def struct(**changes: object) -> Table:
 def test_two_table_properties_decide_the_transactional_kind(
     parameters: dict[str, str], expected: TransactionalKind
 ) -> None:
-    assert transactional_kind(parameters) is expected
+    assert catalog.transactional_kind(parameters) is expected
 
 
 @pytest.mark.parametrize("kind", TransactionalKind)
 def test_a_new_table_is_read_back_as_it_was_defined(kind: TransactionalKind) -> None:
-    new = NewTable(
+    new = catalog.NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
         partition_columns=(Column(name="day", type="date"),),
@@ -89,7 +79,7 @@ def test_a_new_table_is_read_back_as_it_was_defined(kind: TransactionalKind) -> 
         sort_columns=("id",),
         location="file:/t",
     )
-    info = table_info(table_struct(new))
+    info = catalog.table_info(catalog.table_struct(new))
     assert (info.ref, info.columns, info.location) == (new.ref, new.columns, "file:/t")
     assert info.partition_columns == new.partition_columns
     assert (info.kind, info.num_buckets, info.bucket_columns) == (kind, 4, ("id",))
@@ -97,16 +87,16 @@ def test_a_new_table_is_read_back_as_it_was_defined(kind: TransactionalKind) -> 
 
 
 def test_a_table_without_a_bucketing_version_has_version_1() -> None:
-    assert table_info(struct(parameters={"transactional": "true"})).bucketing_version == 1
+    assert catalog.table_info(struct(parameters={"transactional": "true"})).bucketing_version == 1
 
 
 @pytest.mark.parametrize("count", [-1, 0, 7])
 def test_a_bucket_count_without_bucket_columns_is_ignored(count: int) -> None:
-    assert table_info(struct(numBuckets=count)).num_buckets == 0
+    assert catalog.table_info(struct(numBuckets=count)).num_buckets == 0
 
 
 def test_table_names_become_lower_case_and_an_unknown_format_is_reported_as_other() -> None:
-    info = table_info(
+    info = catalog.table_info(
         struct(
             dbName="DB",
             tableName="T",
@@ -120,17 +110,19 @@ def test_table_names_become_lower_case_and_an_unknown_format_is_reported_as_othe
 @pytest.mark.parametrize("kind", ["VIRTUAL_VIEW", "MATERIALIZED_VIEW"])
 def test_views_are_refused(kind: str) -> None:
     with pytest.raises(UnsupportedTableError, match="view"):
-        table_info(struct(tableType=kind))
+        catalog.table_info(struct(tableType=kind))
 
 
 def test_a_materialized_view_can_be_read_but_a_view_has_no_rows_of_its_own() -> None:
-    assert source_info(struct(tableType="MATERIALIZED_VIEW")) == table_info(struct())
+    assert catalog.source_info(struct(tableType="MATERIALIZED_VIEW")) == catalog.table_info(
+        struct()
+    )
     with pytest.raises(UnsupportedTableError, match="use the tables that it selects from"):
-        source_info(struct(tableType="VIRTUAL_VIEW"))
+        catalog.source_info(struct(tableType="VIRTUAL_VIEW"))
 
 
 def test_hives_default_partition_is_read_as_null() -> None:
-    new = NewTable(
+    new = catalog.NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
         partition_columns=(Column(name="day", type="date"),),
@@ -139,20 +131,20 @@ def test_hives_default_partition_is_read_as_null() -> None:
     partition = Partition(
         values=["__HIVE_DEFAULT_PARTITION__"], sd=StorageDescriptor(location="file:/t/day=x")
     )
-    info = partition_info(table_info(table_struct(new)), partition)
+    info = catalog.partition_info(catalog.table_info(catalog.table_struct(new)), partition)
     assert info.name == PartitionName(("day",), (None,))
 
 
 @pytest.mark.parametrize("format_", [f for f in FileFormat if f is not FileFormat.OTHER])
 def test_each_file_format_is_read_back_as_it_was_defined(format_: FileFormat) -> None:
-    new = NewTable(
+    new = catalog.NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
         kind=TransactionalKind.INSERT_ONLY,
         format=format_,
         location="file:/t",
     )
-    storage = table_info(table_struct(new)).storage
+    storage = catalog.table_info(catalog.table_struct(new)).storage
     assert (storage.format, str(storage)) == (format_, format_.value)
     assert storage.parameter("serialization.format") == "1"
     assert storage.parameter("field.delim") is None
@@ -162,7 +154,7 @@ def test_text_files_with_an_unsupported_serde_have_the_format_other() -> None:
     csv = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
     text = "org.apache.hadoop.mapred.TextInputFormat"
     serde = SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
-    storage = table_info(struct(inputFormat=text, serdeInfo=serde)).storage
+    storage = catalog.table_info(struct(inputFormat=text, serdeInfo=serde)).storage
     assert (storage.format, str(storage)) == (FileFormat.OTHER, f"{text} with {csv}")
     assert storage.parameter("quoteChar") == "'"
 
@@ -190,9 +182,9 @@ def test_only_partitions_of_insert_only_tables_are_listed_with_their_storage(
 
 def test_only_the_flag_of_accurate_statistics_is_removed() -> None:
     marked = {"COLUMN_STATS_ACCURATE": "{}", "numRows": "5", "x": "y"}
-    assert without_statistics(marked) == {"numRows": "5", "x": "y"}
-    assert without_statistics({"numRows": "5"}) is None
-    assert without_statistics(None) is None
+    assert catalog.without_statistics(marked) == {"numRows": "5", "x": "y"}
+    assert catalog.without_statistics({"numRows": "5"}) is None
+    assert catalog.without_statistics(None) is None
 
 
 class Wire:
@@ -231,7 +223,7 @@ class Wire:
         return Partition(
             values=[name.partition("=")[2]],
             sd=StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
-            parameters={STATISTICS_FLAG: "{}"},
+            parameters={catalog.STATISTICS_FLAG: "{}"},
         )
 
 
@@ -278,7 +270,7 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
     wire: Any = SimpleNamespace(generation=generation, call=call)
     client = CatalogCalls()
     client._connection = wire
-    table = dataclasses.replace(table_info(raw), partition_columns=())
+    table = dataclasses.replace(catalog.table_info(raw), partition_columns=())
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     assert client.forget_statistics(table, [], write_id=WriteId(2), write_ids=write_ids) == 0
     is_asked = generation is MetastoreGeneration.V4 and not is_skewed
@@ -287,11 +279,11 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
 
 
 def test_a_partition_has_its_own_columns_only_if_they_differ_from_the_tables() -> None:
-    table = table_info(struct())
+    table = catalog.table_info(struct())
     now, before = struct().sd, struct().sd
     before.cols = before.cols[:1]
     partitions = [Partition(values=[], sd=sd) for sd in (now, before, before)]
-    same, older, alike = whole_partition_infos(table, partitions)
+    same, older, alike = catalog.whole_partition_infos(table, partitions)
     assert (same.columns, older.columns) == (None, COLUMNS[:1])
     assert alike.columns is older.columns  # ten thousand of them are one
     assert alike.storage is same.storage

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import InvalidNameError, PartitionNotFoundError
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
 

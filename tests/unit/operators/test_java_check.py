@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.checks.java_check import check_java
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SPARKS_OWN = 'exec "${SPARK_HOME}"/bin/spark-class org.apache.spark.deploy.SparkSubmit "$@"\n'
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -25,7 +25,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
@@ -55,10 +55,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 T, PARTS, ODD, PLAIN, FLAT, STUCK, BUCKETS, OFF, GONE = (
     f"default.{name}"

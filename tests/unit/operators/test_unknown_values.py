@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import KeepingRefusedError
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.cleaned_entries import ready_entries
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.overview import Overview, with_past
+from airflow_hiveacid.maintenance.removal import ready_entries
 from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
     CompactionState,
     CompactionType,
     our_pool,
@@ -25,23 +26,19 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
 from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import OpenTxn, TxnState
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
-from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState
 from airflow_hiveacid.operators.collecting.findings import lock_findings
 from airflow_hiveacid.operators.collecting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.watch.compactions import queue_state
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 
 SMART, RESTING = CompactionType.received("type 5"), CompactionState.received("resting")
 _V4 = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)

@@ -7,15 +7,7 @@ from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, R
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.plan.cleaning import (
-    CleaningPlan,
-    StagingDirectory,
-    UnknownPath,
-    is_clean,
-    plan_cleaning,
-    plan_unknown,
-    plan_uploads,
-)
+from airflow_hiveacid.plan import cleaning
 
 MAX = 9223372036854775807
 DIRECTORIES = ("base_0000002", "delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -44,11 +36,11 @@ def plan(
     txns: str,
     *,
     seen: dict[str, FirstSeen] | None = None,
-    staging: tuple[StagingDirectory, ...] = (),
+    staging: tuple[cleaning.StagingDirectory, ...] = (),
     retention_s: float = 0.0,
     now_s: float = 1000.0,
-) -> CleaningPlan:
-    return plan_cleaning(
+) -> cleaning.CleaningPlan:
+    return cleaning.plan_cleaning(
         s,
         staging,
         seen or {},
@@ -158,8 +150,8 @@ def test_cleaning_removes_only_directories_whose_write_ids_are_all_aborted() -> 
 
 
 def test_old_staging_directories_are_removed_unless_their_transaction_is_open() -> None:
-    def staged(txn: int | None, age_s: float) -> StagingDirectory:
-        return StagingDirectory(
+    def staged(txn: int | None, age_s: float) -> cleaning.StagingDirectory:
+        return cleaning.StagingDirectory(
             path="_tmp_hiveacid_5",
             txn_id=None if txn is None else TxnId(txn),
             modified_s=1000.0 - age_s,
@@ -195,7 +187,7 @@ def test_an_upload_is_aborted_only_if_its_writer_has_ended(path: str, *, goes: b
     upload = LeftUpload(path=path, upload_id="u", begun_s=1000.0)
 
     def aborted(now_s: float) -> list[str]:
-        found = plan_uploads([upload], txns, write_ids, now_s=now_s, orphan_age_s=100.0)
+        found = cleaning.plan_uploads([upload], txns, write_ids, now_s=now_s, orphan_age_s=100.0)
         return [removal.path for _, removal in found]
 
     assert aborted(1100.0) == ([path] if goes else [])
@@ -203,15 +195,15 @@ def test_an_upload_is_aborted_only_if_its_writer_has_ended(path: str, *, goes: b
 
 
 def test_a_table_with_obsolete_or_aborted_files_is_not_clean() -> None:
-    assert not is_clean(state())
-    assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
-    assert not is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
-    assert is_clean(state(directories=("base_0000002",)))
+    assert not cleaning.is_clean(state())
+    assert not cleaning.is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
+    assert not cleaning.is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
+    assert cleaning.is_clean(state(directories=("base_0000002",)))
 
 
 def ends(s: AcidState, *, is_insert_only: bool = False) -> dict[str, tuple[str, int]]:
     """What replaced each thing that goes, and which versions end with it."""
-    found = plan_cleaning(
+    found = cleaning.plan_cleaning(
         s,
         (),
         {},
@@ -281,24 +273,26 @@ def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
     noted_ago_s: float,
     found: tuple[list[str], list[str], list[str]],
 ) -> None:
-    one = UnknownPath(path="x", why="y", size_bytes=1, age_s=age_s, is_removable=is_removable)
+    one = cleaning.UnknownPath(
+        path="x", why="y", size_bytes=1, age_s=age_s, is_removable=is_removable
+    )
     noted = {"x": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
     now = FirstSeen(high_watermark=TxnId(9), at_s=noted_ago_s)
-    plan = plan_unknown([one], noted, now, readers=(), unknown_age_s=100.0)
+    plan = cleaning.plan_unknown([one], noted, now, readers=(), unknown_age_s=100.0)
     assert tuple([u.path for u in part] for part in (plan.remove, plan.keep, plan.unknown)) == found
-    assert plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0).remove == ()
+    assert cleaning.plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0).remove == ()
 
 
 @pytest.mark.promise("K9")
 @pytest.mark.parametrize(("reader", "goes"), [(9, False), (10, True)])
 def test_an_unknown_file_is_kept_for_each_reader_up_to_its_note(reader: int, goes: bool) -> None:
-    one = UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
+    one = cleaning.UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
     noted = {"x": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
     now = FirstSeen(high_watermark=TxnId(12), at_s=86400.0)
     readers = [Reader(txn_id=TxnId(reader))]
-    plan = plan_unknown([one], noted, now, readers=readers, unknown_age_s=100.0)
+    plan = cleaning.plan_unknown([one], noted, now, readers=readers, unknown_age_s=100.0)
     assert [r.path for r in plan.remove] == (["x"] if goes else [])
     assert list(plan.waited_for) == ([] if goes else readers)
     assert plan.unseen == ()
-    unnoted = plan_unknown([one], {}, now, readers=readers, unknown_age_s=100.0)
+    unnoted = cleaning.plan_unknown([one], {}, now, readers=readers, unknown_age_s=100.0)
     assert (unnoted.remove, unnoted.unseen) == ((), ("x",))

@@ -11,16 +11,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.plan.compaction import (
-    OPEN_BYTES,
-    Appearance,
-    CompactionPlan,
-    NoCompaction,
-    doubles_rows,
-    plan_compaction,
-    read_beside,
-    replacing_base,
-)
+from airflow_hiveacid.plan import compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 MAX = 9223372036854775807
@@ -46,8 +37,8 @@ def inserts(low: int, high: int, size: int = 10) -> dict[str, int]:
 
 def plan(
     s: AcidState, choice: CompactionChoice = CompactionChoice.AUTO, *, can_hide: bool = True
-) -> CompactionPlan | NoCompaction:
-    return plan_compaction(s, choice, CompactionPolicy(), can_hide_until_commit=can_hide)
+) -> compaction.CompactionPlan | compaction.NoCompaction:
+    return compaction.plan_compaction(s, choice, CompactionPolicy(), can_hide_until_commit=can_hide)
 
 
 @pytest.mark.promise("C4")
@@ -56,8 +47,8 @@ def test_a_minor_compaction_is_planned_at_ten_deltas_not_at_nine(deltas: int, fi
     found = plan(
         state({"base_0000001": 10_000, **inserts(2, 1 + deltas)}, f"d.t:{1 + deltas}:{MAX}::")
     )
-    assert isinstance(found, CompactionPlan) is fires
-    if isinstance(found, CompactionPlan):
+    assert isinstance(found, compaction.CompactionPlan) is fires
+    if isinstance(found, compaction.CompactionPlan):
         assert not found.is_major
         assert [str(o) for o in found.outputs(TxnId(7))] == [
             f"delta_0000002_{1 + deltas:07d}_v0000007"
@@ -87,20 +78,20 @@ def test_the_score_is_the_saved_opens_and_deleted_rows_per_byte_read(
     saved_rows: int,
 ) -> None:
     found = plan(state(directories, f"d.t:4:{MAX}::", files), choice)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert found.is_major is (choice is MAJOR)
     read = sum(n for name, n in directories.items() if found.is_major or name not in BASE)
     read += sum(files.values())
     assert found.bytes_in == read
-    assert found.score == (replaced * OPEN_BYTES + saved_rows) / read
+    assert found.score == (replaced * compaction.OPEN_BYTES + saved_rows) / read
 
 
 @pytest.mark.promise("C5")
 @pytest.mark.parametrize(("size", "fires"), [(99, False), (100, True), (101, True)])
 def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fires: bool) -> None:
     found = plan(state({"base_0000001": 1000, **inserts(2, 2, size)}, f"d.t:2:{MAX}::"))
-    assert isinstance(found, CompactionPlan) is fires
-    if isinstance(found, CompactionPlan):
+    assert isinstance(found, compaction.CompactionPlan) is fires
+    if isinstance(found, compaction.CompactionPlan):
         assert found.is_major
         assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
 
@@ -108,7 +99,7 @@ def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fir
 @pytest.mark.promise("C7")
 def test_compaction_excludes_deltas_at_or_above_the_lowest_open_write_id() -> None:
     found = plan(state(inserts(1, 12), "d.t:12:5:5:"), CompactionChoice.MAJOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert found.high == 4
     assert [d.text for d in found.inputs] == list(inserts(1, 4))
 
@@ -117,13 +108,13 @@ def test_a_minor_compaction_of_inserts_and_deletes_is_major_if_results_cannot_be
     both = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
     s = state({"base_0000000": 1, **both}, f"d.t:3:{MAX}::")
     hidden = plan(s, CompactionChoice.MINOR)
-    assert isinstance(hidden, CompactionPlan)
+    assert isinstance(hidden, compaction.CompactionPlan)
     assert [str(o) for o in hidden.outputs(TxnId(9))] == [
         "delete_delta_0000001_0000003_v0000009",
         "delta_0000001_0000003_v0000009",
     ]
     plain = plan(s, CompactionChoice.MINOR, can_hide=False)
-    assert isinstance(plain, CompactionPlan)
+    assert isinstance(plain, compaction.CompactionPlan)
     assert plain.is_major
     assert "would not become visible at once" in plain.why
 
@@ -134,7 +125,7 @@ def test_tables_with_original_files_get_a_major_compaction() -> None:
         state(inserts(10000001, 10000002), f"d.t:10000002:{MAX}::", {"000000_0": 100}),
         CompactionChoice.MINOR,
     )
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert found.is_major
     assert "original files" in found.why
 
@@ -145,7 +136,7 @@ def test_deltas_with_loaded_files_get_a_major_compaction() -> None:
     s = state({}, f"d.t:2:{MAX}::", loaded)
     assert s.originals == ()
     found = plan(s, CompactionChoice.MINOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert found.is_major
     assert "do not store row IDs" in found.why
 
@@ -154,7 +145,7 @@ def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
     deletes = {f"delete_{name}": size for name, size in inserts(2, 3).items()}
     for directories in (inserts(1, 2), {"base_0000001": 9, **deletes}):
         found = plan(state(directories, f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
-        assert isinstance(found, CompactionPlan)
+        assert isinstance(found, compaction.CompactionPlan)
         assert len(found.inputs) == 2
 
 
@@ -166,13 +157,13 @@ def test_no_minor_compaction_is_planned_for_at_most_one_delta_and_one_delete_del
     directories: dict[str, int],
 ) -> None:
     assert isinstance(
-        plan(state(directories, f"d.t:1:{MAX}::"), CompactionChoice.MINOR), NoCompaction
+        plan(state(directories, f"d.t:1:{MAX}::"), CompactionChoice.MINOR), compaction.NoCompaction
     )
 
 
 def test_a_base_without_deltas_needs_no_compaction() -> None:
     found = plan(state({"base_0000004": 50}, f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
-    assert found == NoCompaction(why="there is no delta")
+    assert found == compaction.NoCompaction(why="there is no delta")
 
 
 def names(*texts: str) -> list[BaseName | DeltaName]:
@@ -180,11 +171,11 @@ def names(*texts: str) -> list[BaseName | DeltaName]:
     return [name for name in found if name is not None]
 
 
-def dead_major(files: dict[str, int] | None = None) -> CompactionPlan:
+def dead_major(files: dict[str, int] | None = None) -> compaction.CompactionPlan:
     """A compaction of write IDs 1 to 3, with deletes, whose base is `base_0000003`."""
     inputs = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
     found = plan(state(inputs, f"d.t:3:{MAX}::", files), CompactionChoice.MAJOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     return found
 
 
@@ -202,8 +193,8 @@ def dead_major(files: dict[str, int] | None = None) -> CompactionPlan:
 def test_a_delta_that_begins_within_a_base_and_ends_above_it_is_read_beside_the_base(
     other: str, *, is_beside: bool
 ) -> None:
-    assert bool(read_beside(dead_major(), names(*inserts(1, 3), other))) is is_beside
-    assert bool(read_beside(dead_major({"000000_0": 7}), names(other))) is is_beside
+    assert bool(compaction.read_beside(dead_major(), names(*inserts(1, 3), other))) is is_beside
+    assert bool(compaction.read_beside(dead_major({"000000_0": 7}), names(other))) is is_beside
 
 
 WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
@@ -220,7 +211,7 @@ WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
 def test_a_base_of_an_aborted_compaction_duplicates_rows_beside_a_wider_delta(
     present: tuple[str, ...],
 ) -> None:
-    assert doubles_rows(dead_major(), names("base_0000003", *present))
+    assert compaction.doubles_rows(dead_major(), names("base_0000003", *present))
 
 
 @pytest.mark.parametrize(
@@ -241,10 +232,10 @@ def test_a_visible_base_with_a_higher_write_id_replaces_a_compaction(
 ) -> None:
     """Transaction 21 is open, 22 is aborted; so are write IDs 7 and 8, and 9 is not given yet."""
     found = plan(state(inserts(1, 4), f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     txns = ValidTxnList(high_watermark=TxnId(30), open=(TxnId(21),), aborted=(TxnId(22),))
     now = ValidWriteIdList.parse("d.t:8:7:7:8")
-    base = replacing_base(found, present, now, txns)
+    base = compaction.replacing_base(found, present, now, txns)
     assert (base and str(base)) == replacing
 
 
@@ -260,13 +251,13 @@ def test_a_base_of_an_aborted_compaction_is_kept_if_any_of_its_inputs_is_missing
     missing: str, present: tuple[str, ...]
 ) -> None:
     assert missing
-    assert not doubles_rows(dead_major(), names("base_0000003", *present))
+    assert not compaction.doubles_rows(dead_major(), names("base_0000003", *present))
 
 
 def test_a_base_of_an_aborted_compaction_is_kept_if_it_contains_original_files() -> None:
     inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
     present = names("base_0000003", *inputs, *WIDER)
-    assert not doubles_rows(dead_major({"000000_0": 7}), present)
+    assert not compaction.doubles_rows(dead_major({"000000_0": 7}), present)
 
 
 @pytest.mark.parametrize(
@@ -279,13 +270,13 @@ def test_a_base_of_an_aborted_compaction_is_kept_if_it_contains_original_files()
 )
 def test_a_base_of_an_aborted_compaction_is_kept_if_it_duplicates_no_rows(other: str) -> None:
     inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
-    assert not doubles_rows(dead_major(), names("base_0000003", *inputs, other))
+    assert not compaction.doubles_rows(dead_major(), names("base_0000003", *inputs, other))
 
 
 def test_an_aborted_minor_compaction_duplicates_no_rows() -> None:
     found = plan(state(inserts(1, 3), f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
-    assert isinstance(found, CompactionPlan)
-    assert not doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
+    assert isinstance(found, compaction.CompactionPlan)
+    assert not compaction.doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
 
 
 def test_a_minor_compaction_of_deltas_of_one_write_id_becomes_major() -> None:
@@ -295,12 +286,12 @@ def test_a_minor_compaction_of_deltas_of_one_write_id_becomes_major() -> None:
     write_ids = f"d.t:2:{MAX}::"
     more = state({**pair, "delta_0000001_0000001_0001": 10}, write_ids)
     found = plan(more, CompactionChoice.MINOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert (found.is_major, "compares statement IDs" in found.why) == (True, True)
-    assert isinstance(plan(state(pair, write_ids), CompactionChoice.MINOR), NoCompaction)
+    assert isinstance(plan(state(pair, write_ids), CompactionChoice.MINOR), compaction.NoCompaction)
     wider = state({**pair, "delta_0000002_0000002_0000": 10}, write_ids)
     found = plan(wider, CompactionChoice.MINOR)
-    assert isinstance(found, CompactionPlan)
+    assert isinstance(found, compaction.CompactionPlan)
     assert not found.is_major
 
 
@@ -317,16 +308,16 @@ def test_a_minor_compaction_of_an_insert_only_table_is_hidden_or_becomes_major()
     write_ids = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:3:{MAX}::"))
     s = resolve(listing, write_ids, None, kind)
     policy = CompactionPolicy()
-    hidden = plan_compaction(
+    hidden = compaction.plan_compaction(
         s, CompactionChoice.MINOR, policy, can_hide_until_commit=True, kind=kind
     )
-    assert isinstance(hidden, CompactionPlan)
+    assert isinstance(hidden, compaction.CompactionPlan)
     assert hidden.hides
     assert [str(o) for o in hidden.outputs(TxnId(9))] == ["delta_0000001_0000003_v0000009"]
-    whole = plan_compaction(
+    whole = compaction.plan_compaction(
         s, CompactionChoice.MINOR, policy, can_hide_until_commit=False, kind=kind
     )
-    assert isinstance(whole, CompactionPlan)
+    assert isinstance(whole, compaction.CompactionPlan)
     assert (whole.is_major, whole.hides) == (True, False)
     assert "older snapshot" in whole.why
     assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]
@@ -338,8 +329,10 @@ def test_a_minor_compaction_reads_only_deltas() -> None:
         s = state({**beside, **inserts(3, 5)}, write_ids, kept)
         for choice, is_whole in ((CompactionChoice.MINOR, False), (CompactionChoice.MAJOR, True)):
             kind = TransactionalKind.INSERT_ONLY
-            plan = plan_compaction(s, choice, policy, can_hide_until_commit=True, kind=kind)
-            assert isinstance(plan, CompactionPlan)
+            plan = compaction.plan_compaction(
+                s, choice, policy, can_hide_until_commit=True, kind=kind
+            )
+            assert isinstance(plan, compaction.CompactionPlan)
             assert len(plan.read.deltas) == 3
             assert (plan.read.base, plan.read.originals) == (
                 (s.base, s.originals) if is_whole else (None, ())
@@ -348,13 +341,13 @@ def test_a_minor_compaction_reads_only_deltas() -> None:
 
 
 def shown(
-    s: AcidState, choice: CompactionChoice, appears: Appearance
-) -> CompactionPlan | NoCompaction:
-    return plan_compaction(
+    s: AcidState, choice: CompactionChoice, appears: compaction.Appearance
+) -> compaction.CompactionPlan | compaction.NoCompaction:
+    return compaction.plan_compaction(
         s,
         choice,
         CompactionPolicy(),
-        can_hide_until_commit=appears is Appearance.HIDDEN,
+        can_hide_until_commit=appears is compaction.Appearance.HIDDEN,
         appears=appears,
     )
 
@@ -372,18 +365,19 @@ def two_buckets() -> AcidState:
 
 @pytest.mark.parametrize("choice", [CompactionChoice.MAJOR, CompactionChoice.MINOR])
 @pytest.mark.parametrize(
-    "appears", [Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE]
+    "appears",
+    [compaction.Appearance.FILE_BY_FILE, compaction.Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE],
 )
 def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file(
-    choice: CompactionChoice, appears: Appearance
+    choice: CompactionChoice, appears: compaction.Appearance
 ) -> None:
     several = shown(two_buckets(), choice, appears)
-    assert isinstance(several, NoCompaction)
+    assert isinstance(several, compaction.NoCompaction)
     assert "2 files would appear file by file" in several.why
     one = shown(state(inserts(1, 2), f"d.t:2:{MAX}::"), choice, appears)
-    assert isinstance(one, CompactionPlan)
+    assert isinstance(one, compaction.CompactionPlan)
     assert one.needs_one_file
-    assert one.hides is (appears is Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
+    assert one.hides is (appears is compaction.Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
 
 @pytest.mark.parametrize(
@@ -396,24 +390,24 @@ def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file
 def test_a_hidden_compaction_may_write_several_files_that_appear_at_its_commit(
     choice: CompactionChoice, name: str
 ) -> None:
-    found = shown(two_buckets(), choice, Appearance.HIDDEN)
-    assert isinstance(found, CompactionPlan)
+    found = shown(two_buckets(), choice, compaction.Appearance.HIDDEN)
+    assert isinstance(found, compaction.CompactionPlan)
     assert found.hides
     assert not found.needs_one_file
     assert [str(o) for o in found.outputs(TxnId(9))] == [name]
 
 
 def test_a_compaction_published_by_rename_may_write_several_files() -> None:
-    found = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
-    assert isinstance(found, CompactionPlan)
+    found = shown(two_buckets(), CompactionChoice.MAJOR, compaction.Appearance.AT_ONCE)
+    assert isinstance(found, compaction.CompactionPlan)
     assert not found.hides
     assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
 
 
 def test_with_older_readers_a_base_is_hidden_until_its_commit_but_a_delta_is_not() -> None:
     """Hive 4 reads a base whose last write it takes to be open, if that is the lowest such one."""
-    major = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
-    assert isinstance(major, CompactionPlan)
+    major = shown(two_buckets(), CompactionChoice.MAJOR, compaction.Appearance.AT_ONCE)
+    assert isinstance(major, compaction.CompactionPlan)
     major = dataclasses.replace(major, has_older_readers=True)
     assert major.hides
     assert not major.needs_one_file

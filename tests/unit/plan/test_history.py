@@ -7,12 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    VersionDoubtfulError,
-    VersionNotYetError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -80,7 +75,7 @@ def test_a_snapshot_decides_no_moment_within_the_time_it_took(
 def test_the_skipped_write_ids_of_a_converted_table_are_one_doubt() -> None:
     now = ValidWriteIdList.parse("db.t:10000002:9223372036854775807::")
     known = Knowledge(commits={WriteId(10_000_002): TimeBounds(after_s=2000.0)})
-    with pytest.raises(VersionDoubtfulError) as caught:
+    with pytest.raises(errors.VersionDoubtfulError) as caught:
         as_of_time(now, datetime.fromtimestamp(1000, UTC), known, taken_s=3000.0)
     assert caught.value.doubtful == ("write IDs 1 to 10000001 were committed at unknown times",)
     assert (caught.value.before, caught.value.after) == (0, 10_000_001)
@@ -108,7 +103,7 @@ def test_a_moment_is_refused_if_the_write_id_list_ends_below_a_known_commit(
         return as_of_time(now, when, known, taken_s=4000.0)
 
     assert at(whole, 3000.0).is_visible(W3)
-    with pytest.raises(VersionDoubtfulError, match="but the metastore's list ends at 2"):
+    with pytest.raises(errors.VersionDoubtfulError, match="but the metastore's list ends at 2"):
         at(short, 3000.0)
     assert at(short, 1500.0) == at(whole, 1500.0)
 
@@ -117,13 +112,13 @@ def test_a_moment_is_refused_if_the_write_id_list_ends_below_a_known_commit(
     ("ahead_s", "error"),
     [
         (0.0, None),
-        (0.001, VersionNotYetError),
-        (86_400.0, VersionNotYetError),
-        (86_400.5, VersionUnknownError),
+        (0.001, errors.VersionNotYetError),
+        (86_400.0, errors.VersionNotYetError),
+        (86_400.5, errors.VersionUnknownError),
     ],
 )
 def test_a_moment_at_most_one_day_ahead_raises_a_retryable_error(
-    ahead_s: float, error: type[HiveAcidError] | None
+    ahead_s: float, error: type[errors.HiveAcidError] | None
 ) -> None:
     """A run's interval ends by Airflow's clock, and the metastore's may lag behind."""
     now = ValidWriteIdList.parse("db.t:1:9223372036854775807::")

@@ -11,26 +11,10 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    MultiInsertSpec,
-    SourceSpec,
-    TransactionSpec,
-    UpdateSpec,
-)
 from airflow_hiveacid.plan.arguments import EarlyChecks
-from airflow_hiveacid.plan.statements.parameters import (
-    check_early,
-    job_with,
-    markers,
-    read_parameters,
-)
+from airflow_hiveacid.plan.statements import parameters
 
 NAIVE = dt.datetime(2026, 1, 31, 2, 0, 0, 500_000)  # noqa: DTZ001 - a wall clock
 AWARE = NAIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
@@ -98,7 +82,7 @@ STAMP = Stamp.combine(NAIVE.date(), NAIVE.time())
 def test_a_marker_is_a_colon_and_a_name_outside_quotes_and_comments(
     text: str, names: set[str]
 ) -> None:
-    assert markers(text) == names
+    assert parameters.markers(text) == names
 
 
 @pytest.mark.parametrize(
@@ -137,7 +121,7 @@ def test_a_marker_is_a_colon_and_a_name_outside_quotes_and_comments(
     ],
 )
 def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None:
-    assert read_parameters({"p": value})["p"].said == said
+    assert parameters.read_parameters({"p": value})["p"].said == said
 
 
 @pytest.mark.parametrize(
@@ -192,7 +176,7 @@ def test_an_invalid_value_is_refused_with_the_name_of_its_parameter(
     value: object, why: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=why) as refused:
-        read_parameters({"p": value})
+        parameters.read_parameters({"p": value})
     assert "parameters['p']" in str(refused.value)
     assert len(str(refused.value)) < 400
 
@@ -200,59 +184,61 @@ def test_an_invalid_value_is_refused_with_the_name_of_its_parameter(
 @pytest.mark.parametrize("name", ["1a", "a-b", "", "ä", 5])
 def test_a_parameter_name_is_letters_digits_and_underscores(name: object) -> None:
     with pytest.raises(ConfigurationError, match="not a valid parameter name"):
-        read_parameters({name: 1})
+        parameters.read_parameters({name: 1})
     with pytest.raises(ConfigurationError, match="names that begin with __hiveacid are reserved"):
-        read_parameters({"__hiveacid_0_0": 1})
+        parameters.read_parameters({"__hiveacid_0_0": 1})
     with pytest.raises(ConfigurationError, match="must map names to values"):
-        read_parameters([1])
+        parameters.read_parameters([1])
 
 
 def test_each_sql_text_gets_only_the_parameters_that_it_uses() -> None:
-    query = SourceSpec(tables={}, query="SELECT :q AS id")
-    insert = InsertSpec(target="d.t", source=query)
-    merge = MergeSpec(
+    query = statements.SourceSpec(tables={}, query="SELECT :q AS id")
+    insert = statements.InsertSpec(target="d.t", source=query)
+    merge = statements.MergeSpec(
         target="d.t",
         source=query,
         keys=("id",),
         condition="t.a = :c",
         clauses=(
-            MergeClause(
-                when=MergeWhen.MATCHED,
-                action=MergeAction.UPDATE,
+            statements.MergeClause(
+                when=statements.MergeWhen.MATCHED,
+                action=statements.MergeAction.UPDATE,
                 condition="s.a > :d",
                 set={"a": ":e"},
             ),
-            MergeClause(
-                when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, values=("s.id", ":f")
+            statements.MergeClause(
+                when=statements.MergeWhen.NOT_MATCHED,
+                action=statements.MergeAction.INSERT,
+                values=("s.id", ":f"),
             ),
         ),
     )
-    several = TransactionSpec(
+    several = statements.TransactionSpec(
         statements=(
             merge,
-            UpdateSpec(target="d.t", set={"a": ":u"}, where="a = :c"),
-            DeleteSpec(target="d.t", where="b = :w"),
-            MultiInsertSpec(inserts=(insert,), shared={"v": "SELECT :m"}),
+            statements.UpdateSpec(target="d.t", set={"a": ":u"}, where="a = :c"),
+            statements.DeleteSpec(target="d.t", where="b = :w"),
+            statements.MultiInsertSpec(inserts=(insert,), shared={"v": "SELECT :m"}),
         )
     )
-    found = job_with(several, {name: name for name in "qcdefuwm"})
+    found = parameters.job_with(several, {name: name for name in "qcdefuwm"})
     merged, updated, deleted, inserted = found.statements
-    assert isinstance(merged, MergeSpec)
+    assert isinstance(merged, statements.MergeSpec)
     assert set(merged.source.parameters) == {"q"}
     assert set(merged.parameters) == set("cdef")
-    assert isinstance(updated, UpdateSpec)
+    assert isinstance(updated, statements.UpdateSpec)
     assert set(updated.parameters) == set("uc")
-    assert isinstance(deleted, DeleteSpec)
+    assert isinstance(deleted, statements.DeleteSpec)
     assert set(deleted.parameters) == set("w")
-    assert isinstance(inserted, MultiInsertSpec)
+    assert isinstance(inserted, statements.MultiInsertSpec)
     assert set(inserted.parameters) == {"m"}
     assert set(inserted.inserts[0].source.parameters) == {"q"}
 
 
 def test_a_given_value_replaces_only_the_parameter_with_its_name() -> None:
-    own = read_parameters({"a": "later", "b": "b"})
-    source = SourceSpec(tables={}, query="SELECT :a, :b", parameters=own)
-    found = job_with(InsertSpec(target="d.t", source=source), {"a": 1})
+    own = parameters.read_parameters({"a": "later", "b": "b"})
+    source = statements.SourceSpec(tables={}, query="SELECT :a, :b", parameters=own)
+    found = parameters.job_with(statements.InsertSpec(target="d.t", source=source), {"a": 1})
     assert {name: one.said for name, one in found.source.parameters.items()} == {
         "a": "int '1'",
         "b": "string 'b'",
@@ -260,41 +246,43 @@ def test_a_given_value_replaces_only_the_parameter_with_its_name() -> None:
 
 
 def test_unused_parameters_and_markers_without_a_value_are_refused() -> None:
-    delete = DeleteSpec(target="d.t", where="a = :a AND b = :b")
+    delete = statements.DeleteSpec(target="d.t", where="a = :a AND b = :b")
     with pytest.raises(ConfigurationError, match=r"for :b, which the SQL uses; given are a"):
-        job_with(delete, {"a": 1})
+        parameters.job_with(delete, {"a": 1})
     with pytest.raises(ConfigurationError, match=r"parameters\['c'\] is not used in any SQL text"):
-        job_with(delete, {"a": 1, "b": 2, "c": 3})
+        parameters.job_with(delete, {"a": 1, "b": 2, "c": 3})
 
 
-def spec_of(job: DeleteSpec | UpdateSpec) -> JobSpec:
+def spec_of(job: statements.DeleteSpec | statements.UpdateSpec) -> JobSpec:
     return JobSpec(job_key="k", metastore=MetastoreEndpoint(uris=("thrift://h:1",)), job=job)
 
 
 def test_parameter_types_survive_json_and_change_the_digest() -> None:
     where = "a IN (:a) AND b = :b AND c = :c AND d = :d"
     given = {"a": [1, Decimal("1.50"), None], "b": dt.date(2026, 1, 31), "c": NAIVE, "d": 1.5}
-    sent = spec_of(job_with(DeleteSpec(target="d.t", where=where), given))
+    sent = spec_of(parameters.job_with(statements.DeleteSpec(target="d.t", where=where), given))
     assert JobSpec.parse(sent.dump()) == sent
     digests = set()
     for value in (1, "1", Decimal(1), True, 1.0, None, [1], [1, 1], "2026-01-31", given["b"]):
-        job = job_with(DeleteSpec(target="d.t", where="a = :a"), {"a": value})
+        job = parameters.job_with(statements.DeleteSpec(target="d.t", where="a = :a"), {"a": value})
         digests.add(spec_of(job).statement["parameters"])
     assert len(digests) == 10
-    assert "parameters" not in spec_of(DeleteSpec(target="d.t", where="a = 1")).statement
+    assert "parameters" not in spec_of(statements.DeleteSpec(target="d.t", where="a = 1")).statement
 
 
 def test_parameters_without_templates_are_checked_when_the_dag_is_parsed() -> None:
     early = EarlyChecks("task")
-    check_early(early, {"a": {"type": "date", "value": "{{ ds }}"}}, ["a = :a"])
-    check_early(early, {"a": 1}, ["a = :a {{ more }}"])
-    check_early(early, {"a": "{{ a }}", "b": 1}, [None, "x = :a", ":b"])
-    check_early(early, {}, [":b"], others={"b": 1})
+    parameters.check_early(early, {"a": {"type": "date", "value": "{{ ds }}"}}, ["a = :a"])
+    parameters.check_early(early, {"a": 1}, ["a = :a {{ more }}"])
+    parameters.check_early(early, {"a": "{{ a }}", "b": 1}, [None, "x = :a", ":b"])
+    parameters.check_early(early, {}, [":b"], others={"b": 1})
     with pytest.raises(ConfigurationError, match="is not a valid date"):
-        check_early(early, {"a": {"type": "date", "value": "x"}, "b": "{{ b }}"}, ["{{ c }}"])
+        parameters.check_early(
+            early, {"a": {"type": "date", "value": "x"}, "b": "{{ b }}"}, ["{{ c }}"]
+        )
     with pytest.raises(ConfigurationError, match=r"parameters\['b'\] is not used in any SQL text"):
-        check_early(early, {"a": "{{ a }}", "b": "{{ b }}"}, ["a = :a"])
+        parameters.check_early(early, {"a": "{{ a }}", "b": "{{ b }}"}, ["a = :a"])
     with pytest.raises(ConfigurationError, match=r"no value for :b"):
-        check_early(early, {}, ["b = :b"])
+        parameters.check_early(early, {}, ["b = :b"])
     with pytest.raises(ConfigurationError, match="must map names"):
-        check_early(early, None, [])
+        parameters.check_early(early, None, [])

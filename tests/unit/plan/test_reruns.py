@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,15 +15,8 @@ from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.reading import arrow_scan, pieces
-from airflow_hiveacid.reading.arrow_scan import (
-    ScanPiece,
-    TargetFile,
-    deletes_of,
-    read_together,
-    scan_piece,
-    splits,
-)
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -30,12 +25,6 @@ from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.counting import counting
 from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 DELTAS = 20
 ID = (Column(name="id", type="bigint"),)
@@ -56,11 +45,11 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def files_of(root: Path) -> list[TargetFile]:
+def files_of(root: Path) -> list[arrow_scan.TargetFile]:
     buckets = bucket_files(resolve(list_table(str(root)), ids(DELTAS), None), ids(DELTAS))
     found = [(data, b.deletes) for b in buckets for data in b.inserts]
     return [
-        TargetFile(number=number, partition=0, data=data, deletes=deletes)
+        arrow_scan.TargetFile(number=number, partition=0, data=data, deletes=deletes)
         for number, (data, deletes) in enumerate(found)
     ]
 
@@ -73,21 +62,26 @@ def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
     files = files_of(table)
     assert len(files) == 2 * DELTAS
     pieces = [
-        ScanPiece(
+        arrow_scan.ScanPiece(
             numbers=tuple(file.number for file in together),
             data=tuple(file.data for file in together),
             stripes=stripes,
-            deletes=deletes_of(together),
+            deletes=arrow_scan.deletes_of(together),
             write_ids=ids(DELTAS),
             columns=COLUMNS,
             wanted=("id",),
             ranges={},
             position="position",
         )
-        for together, stripes in read_together(files, 1)
+        for together, stripes in arrow_scan.read_together(files, 1)
     ]
     asked.opened.clear()
-    rows = [row for piece in pieces for batch in scan_piece(piece) for row in batch.to_pylist()]
+    rows = [
+        row
+        for piece in pieces
+        for batch in arrow_scan.scan_piece(piece)
+        for row in batch.to_pylist()
+    ]
     assert len(asked.opened) < 4 * len(files)  # of 40 data and 38 delete files
     last = {f"{100 * DELTAS + 10 * bucket}" for bucket in (0, 1)}
     alive = {row["id"]: row["position"]["__number"] for row in rows}
@@ -105,7 +99,7 @@ def test_files_above_the_split_size_are_read_separately_and_by_stripes(
     files = files_of(table)[:3]
     monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
     monkeypatch.setattr(pieces, "_LEAST_BYTES", 0)
-    parts = list(read_together(files, 1000))
+    parts = list(arrow_scan.read_together(files, 1000))
     assert [([f.number for f in part], stripes) for part, stripes in parts] == [
         ([number], (0,)) for number in range(3)
     ]
@@ -139,12 +133,12 @@ def test_a_part_of_a_file_reads_only_delete_stripes_that_may_match_its_rows(
     monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
     (bucket,) = bucket_files(resolve(list_table(str(tmp_path)), write_ids, None), write_ids)
     (data,) = bucket.inserts
-    parts = list(splits(data))
+    parts = list(arrow_scan.splits(data))
     assert len(parts) > 5
     found: list[int] = []
     for stripes in parts:
         read.append(0)
-        piece = ScanPiece(
+        piece = arrow_scan.ScanPiece(
             numbers=(0,),
             data=(data,),
             stripes=stripes,
@@ -155,7 +149,7 @@ def test_a_part_of_a_file_reads_only_delete_stripes_that_may_match_its_rows(
             ranges={},
             position="position",
         )
-        found += [row["id"] for batch in scan_piece(piece) for row in batch.to_pylist()]
+        found += [row["id"] for batch in arrow_scan.scan_piece(piece) for row in batch.to_pylist()]
     assert sorted(found) == [i for i in range(rows) if i % 3]
     # Stripes of the two files do not end at the same rows.
     assert max(read) < len(dead) / 2

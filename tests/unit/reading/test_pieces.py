@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pytest
 
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import FileFormat
@@ -14,9 +15,6 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-
-if TYPE_CHECKING:
-    import pytest
 
 MADE: list[str] = []
 

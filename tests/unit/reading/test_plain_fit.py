@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +17,6 @@ from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.judges.golden_plain import GOLDEN_PLAIN, PlainCase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 FORMATS: Final = {
     "orc": FileFormat.ORC,

@@ -5,42 +5,32 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreUnavailableError,
-    OvertakenError,
-    StatementOrderError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
 
 
 class Settings(dict[str, str]):
@@ -143,7 +133,7 @@ def test_statements_and_reads_are_refused_after_the_block_of_the_transaction_has
     insert(txn)
     txn._close()
     for late in (lambda: insert(txn), lambda: txn.read("default.parts")):
-        with pytest.raises(ConfigurationError, match="block has ended"):
+        with pytest.raises(errors.ConfigurationError, match="block has ended"):
             late()
     assert work.done == 1
 
@@ -151,11 +141,11 @@ def test_statements_and_reads_are_refused_after_the_block_of_the_transaction_has
 def test_a_program_that_catches_the_error_of_an_invalid_statement_cannot_go_on(
     txn: acid.Transaction, work: Work
 ) -> None:
-    with pytest.raises(ConfigurationError, match="match"):
+    with pytest.raises(errors.ConfigurationError, match="match"):
         insert(txn, match="by chance")
-    with pytest.raises(ConfigurationError, match="but the program caught"):
+    with pytest.raises(errors.ConfigurationError, match="but the program caught"):
         insert(txn)
-    with pytest.raises(ConfigurationError, match="but the program caught"):
+    with pytest.raises(errors.ConfigurationError, match="but the program caught"):
         txn._look_back()
     assert work.done == 0
 
@@ -166,7 +156,7 @@ def test_threads_that_share_a_transaction_wait_for_each_other(
     does = [lambda: insert(txn), lambda: txn.read("default.parts")]
 
     def do(number: int) -> None:
-        with suppress(ConfigurationError):  # the block has ended
+        with suppress(errors.ConfigurationError):  # the block has ended
             does[number % 2]()
 
     threads = [threading.Thread(target=do, args=(i,)) for i in range(4)]
@@ -191,10 +181,10 @@ def test_an_error_that_leaves_the_block_aborts_the_transaction(
         with suppress(ZeroDivisionError), acid.transaction(spark, task) as txn:
             kept.append(txn)
             raise ZeroDivisionError
-        with pytest.raises(ConfigurationError, match="block has ended"):
+        with pytest.raises(errors.ConfigurationError, match="block has ended"):
             insert(kept[0])
 
-    with pytest.raises(ConfigurationError, match="ended without a transaction"):
+    with pytest.raises(errors.ConfigurationError, match="ended without a transaction"):
         run_program(server, program)
     assert FakeClient(server).show_locks(parts.ref) == ()
 
@@ -204,14 +194,16 @@ def test_a_statement_is_refused_if_the_program_changed_its_session_settings(
 ) -> None:
     check_session(Session(**{"session.timeZone": "Europe/Berlin", "ansi.enabled": "True"}))  # type: ignore[arg-type]
     other = Session(**{"ansi.enabled": "false"})
-    with pytest.raises(ConfigurationError, match=r"changed spark.sql.ansi.enabled=false"):
+    with pytest.raises(errors.ConfigurationError, match=r"changed spark.sql.ansi.enabled=false"):
         insert(txn, SimpleNamespace(sparkSession=other))
     txn._failure = None
     txn._job = SimpleNamespace(spark=other)  # type: ignore[assignment]
     for use in (lambda: txn.read("default.parts"), lambda: insert(txn)):
-        with pytest.raises(ConfigurationError, match=r"changed spark.sql.ansi.enabled=false"):
+        with pytest.raises(
+            errors.ConfigurationError, match=r"changed spark.sql.ansi.enabled=false"
+        ):
             use()
-    with pytest.raises(ConfigurationError, match="but the program caught"):
+    with pytest.raises(errors.ConfigurationError, match="but the program caught"):
         txn._look_back()
     assert work.done == 0
 
@@ -228,7 +220,7 @@ def test_a_statement_is_refused_if_the_program_changed_its_session_settings(
     ],
 )
 def test_a_setting_that_changes_the_meaning_of_sql_is_refused(setting: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"changed spark.sql.{setting}={value},"):
+    with pytest.raises(errors.ConfigurationError, match=f"changed spark.sql.{setting}={value},"):
         check_session(Session(**{setting: value}))  # type: ignore[arg-type]
     check_session(Session(**{"shuffle.partitions": "7"}))  # type: ignore[arg-type]
 
@@ -266,7 +258,7 @@ def test_a_program_may_exit_with_code_0_after_the_block_of_its_transaction(
 
         return program
 
-    with pytest.raises(ConfigurationError, match="ended without a transaction"):
+    with pytest.raises(errors.ConfigurationError, match="ended without a transaction"):
         run_program(server, ends(0, inside=True), job_key="inside")
     assert run_program(server, ends(0)).status is JobStatus.COMMITTED
     with pytest.raises(SystemExit):
@@ -330,7 +322,7 @@ def test_a_restarted_program_may_read_the_table_that_it_has_locked(
             seen.append([int(lock.txn_id or 0) for lock in client.show_locks(table.ref)])
         with acid.transaction(spark, task):
             if len(seen) == 1:
-                raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+                raise errors.OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
     assert (
         run_program(server, program, **{operation: (str(table.ref),)}).status is JobStatus.COMMITTED
@@ -354,9 +346,9 @@ def test_a_program_that_is_killed_before_its_second_transaction_stays_aborted(
             key = task.job.spec.job_key
             assert abort_job(FakeClient(server), str(key), attempt, [table.ref]) == (2,)
         with acid.transaction(spark, task):
-            raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+            raise errors.OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         run_program(server, program, overwrites=(str(table.ref),))
     assert calls == ["called"] * 2
     assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 3
@@ -372,9 +364,9 @@ def test_a_restart_succeeds_if_the_lock_request_of_the_handover_fails(
         calls.append("called")
         with acid.transaction(spark, task):
             if len(calls) == 1:
-                lost = MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
+                lost = errors.MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
                 server.break_next("lock", lost, is_done=True)
-                raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+                raise errors.OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
     assert run_program(server, program, overwrites=(str(table.ref),)).status is JobStatus.COMMITTED
     states = [t.state for t in server.txns.values()]
@@ -396,10 +388,10 @@ def test_a_block_cannot_end_normally_if_the_program_suppressed_a_failed_statemen
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
-        with acid.transaction(spark, task) as txn, suppress(ConfigurationError):
+        with acid.transaction(spark, task) as txn, suppress(errors.ConfigurationError):
             insert(txn, match="by chance")
 
-    with pytest.raises(ConfigurationError, match="but the program caught"):
+    with pytest.raises(errors.ConfigurationError, match="but the program caught"):
         run_program(server, program)
     assert FakeClient(server).show_locks(parts.ref) == ()
 
@@ -412,7 +404,7 @@ def test_a_program_may_open_only_one_transaction(server: FakeMetastore, parts: T
         for _ in range(2):
             enters(calls)(spark, task)
 
-    with pytest.raises(ConfigurationError, match="a program may open only one transaction"):
+    with pytest.raises(errors.ConfigurationError, match="a program may open only one transaction"):
         run_program(server, program)
     assert calls == ["called", "entered", "called"]
 
@@ -444,7 +436,7 @@ def test_a_statement_is_refused_unless_the_program_declares_its_operation(
     if is_allowed:
         insert(txn)
     else:
-        with pytest.raises(ConfigurationError, match="does not declare this"):
+        with pytest.raises(errors.ConfigurationError, match="does not declare this"):
             insert(txn)
     assert work.done == is_allowed
 
@@ -463,7 +455,7 @@ def test_an_insert_after_an_overwrite_of_the_same_table_is_refused(
     )
     insert(txn)
     insert(txn)
-    with pytest.raises(StatementOrderError, match="statement 3 changes"):
+    with pytest.raises(errors.StatementOrderError, match="statement 3 changes"):
         insert(txn)
     assert work.done == 2
 

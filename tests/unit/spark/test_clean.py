@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.maintenance.clean import Cleaner
@@ -18,20 +20,12 @@ from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo
 
 OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
 BASE = "base_0000002"

@@ -6,9 +6,11 @@ import dataclasses
 import logging
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -27,15 +29,10 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.spark import runtime
+from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 SPEC = JobSpec(
     job_key="k",

@@ -12,15 +12,7 @@ import pytest
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions
 from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    DeleteSpec,
-    InsertSpec,
-    MergeSpec,
-    TransactionSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
 from airflow_hiveacid.sql.script import read_script
@@ -39,7 +31,7 @@ def test_a_condition_keeps_its_markers_and_gets_their_values() -> None:
         "DELETE FROM t x WHERE x.date < :date AND x.id IN (:ids, 5) AND x.v LIKE :from",
         date=dt.date(2026, 1, 1), ids=[1, 2], **{"from": HOSTILE},
     )  # fmt: skip
-    assert isinstance(job, DeleteSpec)
+    assert isinstance(job, statements.DeleteSpec)
     assert job.where == "t.date < :date AND t.id IN (:ids, 5) AND t.v LIKE :from"
     assert job.parameters["from"].said == f"string {HOSTILE!r}"
     assert set(job.parameters) == {"date", "ids", "from"}
@@ -49,8 +41,8 @@ def test_each_statement_of_a_script_gets_only_the_parameters_that_it_uses() -> N
     given = read_parameters({"a": 1, "b": "x"})
     text = "UPDATE t SET v = :b WHERE id = :a; DELETE FROM t WHERE id = :a"
     first, second = read_script(text, "db", given)
-    assert isinstance(first.job, UpdateSpec)
-    assert isinstance(second.job, DeleteSpec)
+    assert isinstance(first.job, statements.UpdateSpec)
+    assert isinstance(second.job, statements.DeleteSpec)
     assert (set(first.job.parameters), set(second.job.parameters)) == ({"a", "b"}, {"a"})
 
 
@@ -61,18 +53,18 @@ def test_merge_create_as_and_multi_insert_accept_parameters() -> None:
         " WHEN NOT MATCHED THEN INSERT VALUES (s.id, :z)",
         x=1, d=dt.date(2026, 1, 1), y=HOSTILE, z=None,
     )  # fmt: skip
-    assert isinstance(job, MergeSpec)
+    assert isinstance(job, statements.MergeSpec)
     assert set(job.source.parameters) == {"x", "d"}
     assert set(job.parameters) == {"y", "z"}
     made = job_of("CREATE TABLE n STORED AS ORC AS SELECT a FROM s WHERE a = :a", a=1)
-    assert isinstance(made, CreateAsSpec)
+    assert isinstance(made, statements.CreateAsSpec)
     assert set(made.source.parameters) == {"a"}
     several = job_of(
         "FROM (SELECT id FROM s WHERE id > :a) q INSERT INTO t SELECT id WHERE id = :b"
         " INSERT INTO u SELECT id, :c",
         a=1, b=2, c=3,
     )  # fmt: skip
-    assert isinstance(several, TransactionSpec)
+    assert isinstance(several, statements.TransactionSpec)
 
 
 def test_parameters_in_values_and_partitions_become_plain_values() -> None:
@@ -80,11 +72,11 @@ def test_parameters_in_values_and_partitions_become_plain_values() -> None:
         "INSERT INTO t PARTITION (p = :p) VALUES (:a, :b, :c), (2, :b, NULL)",
         p=dt.date(2026, 1, 31), a=1, b=HOSTILE, c=Decimal("1.50"),
     )  # fmt: skip
-    assert isinstance(job, InsertSpec)
+    assert isinstance(job, statements.InsertSpec)
     assert job.source.values == ((1, HOSTILE, 1.5), (2, HOSTILE, None))
     assert job.partition == {"p": "2026-01-31"}
     job = job_of("TRUNCATE TABLE t PARTITION (p = :p)", p="x")
-    assert job == TruncateSpec(target="db.t", partition={"p": "x"})
+    assert job == statements.TruncateSpec(target="db.t", partition={"p": "x"})
     job = job_of("ALTER TABLE t DROP PARTITION (p = :p)", p=7)
     assert isinstance(job, DropPartitions)
     assert job.partitions == ((("p", "7"),),)
@@ -92,7 +84,7 @@ def test_parameters_in_values_and_partitions_become_plain_values() -> None:
 
 def test_rows_with_expressions_never_contain_a_parameter_value_in_the_sql_text() -> None:
     job = job_of("INSERT INTO t VALUES (:a, upper(:b)), (2, 'x')", a=HOSTILE, b=HOSTILE)
-    assert isinstance(job, InsertSpec)
+    assert isinstance(job, statements.InsertSpec)
     assert job.source.values is None
     assert "zz" not in (job.source.query or "")
     assert {one.said for one in job.source.parameters.values()} == {f"string {HOSTILE!r}"}
@@ -102,7 +94,7 @@ def test_in_rows_with_expressions_each_value_keeps_its_row_and_column() -> None:
     job = job_of(
         "INSERT INTO t VALUES (1, :a, upper('x')), (:b, 2, upper('y'))", a="first", b="second"
     )
-    assert isinstance(job, InsertSpec)
+    assert isinstance(job, statements.InsertSpec)
     assert written(job)[1] == (
         "SELECT '1', 'first', upper('x') UNION ALL SELECT 'second', '2', upper('y')"
     )
@@ -113,7 +105,7 @@ CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 500_000)  # noqa: DTZ001 - a wall cloc
 MOMENT = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00Z"}
 
 
-def written(job: InsertSpec) -> tuple[object, ...]:
+def written(job: statements.InsertSpec) -> tuple[object, ...]:
     """What a job gives, with its texts where their markers are."""
     query = job.source.query
     for name, one in job.source.parameters.items():
@@ -186,7 +178,7 @@ def test_a_marker_in_an_insert_is_refused_with_the_same_error_as_its_literal(
 @pytest.mark.parametrize("given", [1.5, MOMENT])
 def test_a_double_or_zoned_timestamp_is_passed_as_a_query_parameter(given: object) -> None:
     job = job_of("INSERT INTO t VALUES (:x, 1), (NULL, 2)", x=given)
-    assert isinstance(job, InsertSpec)
+    assert isinstance(job, statements.InsertSpec)
     assert job.source.query == "SELECT :x, '1' UNION ALL SELECT NULL, '2'"
     assert job.source.parameters == read_parameters({"x": given})
     assert job.text_at == (1,)
@@ -204,7 +196,7 @@ def test_numbers_and_strings_in_one_column_of_values_are_refused(number: str) ->
     with pytest.raises(SqlTextError, match=beside):
         job_of(f"INSERT INTO t VALUES ('007', 1), ({number}, 2)")
     alone = job_of(f"INSERT INTO t VALUES ('007', 1), (NULL, {number})")
-    assert isinstance(alone, InsertSpec)
+    assert isinstance(alone, statements.InsertSpec)
 
 
 @pytest.mark.parametrize(
@@ -243,13 +235,13 @@ def test_a_value_with_a_template_is_not_checked_before_it_is_rendered() -> None:
 def test_field_names_in_a_struct_type_are_not_markers() -> None:
     text = "UPDATE t SET s = CAST(x AS struct<a :int,b:array<int>>) WHERE id = :id"
     job = job_of(text, id=1)
-    assert isinstance(job, UpdateSpec)
+    assert isinstance(job, statements.UpdateSpec)
     assert set(job.parameters) == {"id"}
 
 
 def test_colons_in_strings_comments_and_quoted_names_are_not_markers() -> None:
     job = job_of("DELETE FROM t WHERE v = ':a' -- :b\n AND `w:c` = :d", d=1)
-    assert isinstance(job, DeleteSpec)
+    assert isinstance(job, statements.DeleteSpec)
     assert set(job.parameters) == {"d"}
 
 
@@ -285,7 +277,7 @@ def test_invalid_markers_and_unsafe_functions_are_refused(text: str, problem: st
 
 def test_a_column_with_the_name_of_an_unsafe_function_is_not_a_call() -> None:
     job = job_of("DELETE FROM t WHERE reflect = upper('reflect')")
-    assert isinstance(job, DeleteSpec)
+    assert isinstance(job, statements.DeleteSpec)
     assert job.where == "reflect = upper('reflect')"
 
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
-from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
+from airflow_hiveacid.storage.hashing import MURMUR, OLD, bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm

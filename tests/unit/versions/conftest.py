@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot

@@ -8,20 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.proofs.versions import airflow_releases
-from tests.proofs.versions.airflow_releases import (
-    MARK,
-    PAGE,
-    RELEASES,
-    Outcome,
-    StepError,
-    changed,
-    counts,
-    wanted,
-    write,
-)
 from tests.support.documents import between
 
-GOOD = Outcome(
+GOOD = airflow_releases.Outcome(
     version="3.2.2",
     raised=("pyarrow 23.0.1 to 26.0.1",),
     steps=("passed", "9 imported", "17 parsed", "5 passed"),
@@ -29,17 +18,17 @@ GOOD = Outcome(
 
 
 def test_the_page_names_every_minor_that_the_run_tries() -> None:
-    minors = ", ".join(version.rpartition(".")[0] for version in RELEASES)
-    assert f"| Airflow | {minors} |" in PAGE.read_text()
-    between(PAGE.read_text(), MARK)
+    minors = ", ".join(version.rpartition(".")[0] for version in airflow_releases.RELEASES)
+    assert f"| Airflow | {minors} |" in airflow_releases.PAGE.read_text()
+    between(airflow_releases.PAGE.read_text(), airflow_releases.MARK)
 
 
 def test_a_line_of_the_table_has_each_step_and_ends_at_a_failure(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n<!-- {MARK} -->\n<!-- end of airflow -->\nafter\n")
-    broken = Outcome(version="3.1.8", steps=("passed",), failure="no module x | y")
-    write([broken, GOOD], page)
-    table = between(page.read_text(), MARK).splitlines()
+    page.write_text(f"before\n<!-- {airflow_releases.MARK} -->\n<!-- end of airflow -->\nafter\n")
+    broken = airflow_releases.Outcome(version="3.1.8", steps=("passed",), failure="no module x | y")
+    airflow_releases.write([broken, GOOD], page)
+    table = between(page.read_text(), airflow_releases.MARK).splitlines()
     assert len({line.replace("\\|", "").count("|") for line in table}) == 1
     assert table[2].startswith("| 3.1.8 | 2026-03-12 | none | passed | failed: no module x \\| y |")
     cells = "3.2.2 | 2026-06-04 | pyarrow 23.0.1 to 26.0.1 | passed | 9 imported | 17 parsed"
@@ -48,7 +37,7 @@ def test_a_line_of_the_table_has_each_step_and_ends_at_a_failure(tmp_path: Path)
 
 
 def test_pins_are_made_for_airflow_and_for_what_we_need_without_our_bounds() -> None:
-    first, *names = wanted("3.1.8")
+    first, *names = airflow_releases.wanted("3.1.8")
     assert first == "apache-airflow==3.1.8"
     assert {"apache-airflow-providers-apache-spark", "boto3", "pyarrow"} <= set(names)
     assert not any(character in name for name in names for character in "<>=")
@@ -56,7 +45,7 @@ def test_pins_are_made_for_airflow_and_for_what_we_need_without_our_bounds() -> 
 
 def test_a_pin_that_was_raised_or_is_gone_is_listed() -> None:
     pins = {"rich": "13", "thrift": "1", "old": "2"}
-    assert changed(pins, {"rich": "14", "thrift": "1", "new": "1"}) == (
+    assert airflow_releases.changed(pins, {"rich": "14", "thrift": "1", "new": "1"}) == (
         "old 2 to nothing",
         "rich 13 to 14",
     )
@@ -70,11 +59,11 @@ def test_a_pin_that_was_raised_or_is_gone_is_listed() -> None:
     ],
 )
 def test_the_counts_of_pytest_are_read_from_its_last_line(line: str, found: str) -> None:
-    assert counts(line) == found
+    assert airflow_releases.counts(line) == found
 
 
 def test_a_failed_program_raises_its_last_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert airflow_releases._run(sys.executable, "-c", "print('a')") == "a\n"
-    with pytest.raises(StepError, match=r"^ValueError: no$"):
+    with pytest.raises(airflow_releases.StepError, match=r"^ValueError: no$"):
         airflow_releases._run(sys.executable, "-c", "raise ValueError('no')")
     assert "Traceback" in capsys.readouterr().err

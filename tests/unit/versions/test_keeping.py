@@ -5,12 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    CorruptFileError,
-    KeepingRefusedError,
-    VersionGoneError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.state.versions import Guarantee
@@ -43,7 +38,7 @@ def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(benc
 def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -> None:
     bench.we_write()
     bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
-    with pytest.raises(KeepingRefusedError, match="waits for a worker") as caught:
+    with pytest.raises(errors.KeepingRefusedError, match="waits for a worker") as caught:
         keep(bench.client, bench.table)
     assert caught.value.retryable
     (status,) = unfinished(bench.client, bench.ref)
@@ -64,7 +59,7 @@ def test_keeping_a_table_is_refused_if_a_compaction_is_queued_during_the_listing
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.client, "list_partitions", asked)
-        with pytest.raises(KeepingRefusedError):
+        with pytest.raises(errors.KeepingRefusedError):
             keep(bench.client, bench.table)
     assert bench.notes.promises() == Promises()
 
@@ -177,7 +172,7 @@ def test_a_damaged_horizon_raises_an_error(bench: Bench) -> None:
     (file,) = (bench.root / HIDDEN_DIRECTORY).glob("_horizon_*")
     file.write_text("{")
     bench.we_write(overwrites=True)
-    with pytest.raises(CorruptFileError, match="not a note"):
+    with pytest.raises(errors.CorruptFileError, match="not a note"):
         bench.names(version=1)
 
 
@@ -252,7 +247,7 @@ def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(
     for _ in range(2):
         bench.clean()
         assert (bench.root / D1).exists()
-    with pytest.raises(VersionGoneError, match="oldest readable version is 2"):
+    with pytest.raises(errors.VersionGoneError, match="oldest readable version is 2"):
         bench.names(version=1)  # for whoever comes now
     bench.client.commit_txn(reader)
     bench.clean()
@@ -261,7 +256,7 @@ def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(
 
 @pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
 def test_an_invalid_duration_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="is not a duration"):
+    with pytest.raises(errors.ConfigurationError, match="is not a duration"):
         readable_for({READABLE_FOR: text})
 
 

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    TableError,
-    TagTakenError,
-    VersionGoneError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -42,7 +37,7 @@ def test_an_expired_tag_is_refused_and_its_files_are_removed(bench: Bench) -> No
     bench.clean()
     assert bench.names(tag="a") == [D1]
     bench.clock.advance(51)
-    with pytest.raises(VersionUnknownError, match="expired"):
+    with pytest.raises(errors.VersionUnknownError, match="expired"):
         bench.names(tag="a")
     bench.clean()
     assert not (bench.root / D1).exists()
@@ -58,7 +53,7 @@ def test_a_tag_that_may_have_expired_is_refused(
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=now_s + 50)
     make_tag(bench.client, bench.table, "b", VersionSpec.of(version=1))
     monkeypatch.setattr(bench_module, "server_now", lambda _: None)
-    with pytest.raises(VersionUnknownError, match="expired"):
+    with pytest.raises(errors.VersionUnknownError, match="expired"):
         bench.names(tag="a")
     assert bench.names(tag="b") == [D1]
 
@@ -145,7 +140,7 @@ def test_a_tag_of_a_version_below_a_concurrent_horizon_is_refused(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing, "list_table", listed)
-        with pytest.raises(VersionGoneError):
+        with pytest.raises(errors.VersionGoneError):
             make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     assert bench.notes.tags() == ()
 
@@ -166,7 +161,7 @@ def test_a_tag_of_a_version_replaced_and_expired_since_its_snapshot_is_refused(
         note_tag(notes, tag)
 
     monkeypatch.setattr(VersionNotes, "note_tag", after_a_cleaner)
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(errors.VersionGoneError):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     assert bench.notes.tags() == ()
 
@@ -178,7 +173,7 @@ def test_a_tag_with_missing_files_is_refused(bench: Bench) -> None:
     keep_files = bench.root / D1 / "bucket_00000"
     keep_files.unlink()
     keep_files.parent.rmdir()
-    with pytest.raises(VersionGoneError, match="is missing"):
+    with pytest.raises(errors.VersionGoneError, match="is missing"):
         bench.names(tag="a")
 
 
@@ -192,7 +187,7 @@ def test_a_tag_is_refused_after_its_table_was_moved(bench: Bench) -> None:
     shutil.copytree(bench.root, there)
     old = bench.client.server.tables[bench.ref]
     bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
-    with pytest.raises(VersionGoneError, match=f"was at {old.location}"):
+    with pytest.raises(errors.VersionGoneError, match=f"was at {old.location}"):
         bench.names(tag="a")
 
 
@@ -206,7 +201,7 @@ def test_making_the_same_tag_again_changes_its_expiry(bench: Bench) -> None:
 def test_ending_the_guarantee_of_a_table_with_a_tag_is_refused(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec())
-    with pytest.raises(TableError, match="tag 'a'"):
+    with pytest.raises(errors.TableError, match="tag 'a'"):
         keep_no_more(bench.client, bench.table)
 
 
@@ -243,7 +238,7 @@ def test_a_tag_moved_during_its_removal_is_kept_or_refused(
 
     monkeypatch.setattr(VersionNotes, "note_tag", later)
     if is_late:
-        with pytest.raises(VersionGoneError):
+        with pytest.raises(errors.VersionGoneError):
             make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
         assert bench.notes.tags() == ()
         return
@@ -275,7 +270,7 @@ def test_cleaning_removes_only_the_expired_tag_and_not_its_replacement(
 
 def test_a_tag_is_moved_to_a_different_version_only_if_requested(bench: Bench) -> None:
     in_need(bench)
-    with pytest.raises(TagTakenError, match="for version 1"):
+    with pytest.raises(errors.TagTakenError, match="for version 1"):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2))
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2), moves=True)
     assert bench.names(tag="a") == ["base_0000002"]
@@ -297,7 +292,7 @@ def test_a_tag_that_cannot_be_moved_is_kept_with_its_files(
         shutil.rmtree(bench.root / "base_0000002")
 
     monkeypatch.setattr(VersionNotes, "note_tag", beside_a_cleaner)
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(errors.VersionGoneError):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2), moves=True)
     assert bench.names(tag="a") == [D1]
 
@@ -323,7 +318,7 @@ def test_a_retry_of_tagging_the_current_version_returns_the_tag_of_the_first_try
             bench.client, bench.table, "a", VersionSpec(), made_by="dag/run/tag/-1", moves=moves
         )
         assert again == first
-    with pytest.raises(TagTakenError):
+    with pytest.raises(errors.TagTakenError):
         make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="dag/other/tag/-1")
 
 
@@ -344,7 +339,7 @@ def test_a_manual_tag_of_the_current_version_is_not_treated_as_a_retry(bench: Be
     assert (again.version, again.expires_s) == (1, None)
     assert bench.notes.tags() == (again,)
     bench.we_write()
-    with pytest.raises(TagTakenError):
+    with pytest.raises(errors.TagTakenError):
         make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="ada", may_retry=False)
 
 
@@ -378,7 +373,7 @@ def test_the_tag_of_a_killed_try_is_checked_again_by_the_retry(
         assert bench.notes.tags() == (made,)
         assert bench.names(tag="a") == ["base_0000003"]
         return
-    with pytest.raises(VersionGoneError):
+    with pytest.raises(errors.VersionGoneError):
         make_tag(bench.client, bench.table, "a", asked, made_by="dag/run/tag/-1")
 
 
@@ -396,7 +391,7 @@ def test_one_of_two_concurrent_tags_with_the_same_name_is_refused(
         note_tag(notes, tag)
 
     monkeypatch.setattr(VersionNotes, "note_tag", beside_another)
-    with pytest.raises(TagTakenError, match="for version 2"):
+    with pytest.raises(errors.TagTakenError, match="for version 2"):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), made_by="dag/2/tag/-1")
     assert [tag.version for tag in bench.notes.noted_tags()] == [2]
 

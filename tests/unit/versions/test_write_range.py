@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    ConfigurationError,
-    VersionNotSettledError,
-    VersionRangeError,
-    VersionUnknownError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
@@ -88,12 +82,12 @@ def test_an_invalid_range_is_refused(bench: Bench) -> None:
     bench.clock.advance(10)
     bench.we_write()
     for since, until in ((2, 1), (2, moment)):
-        with pytest.raises(VersionRangeError):
+        with pytest.raises(errors.VersionRangeError):
             range_of(bench, since, until)
     for since, until in ((9, None), (1, 9)):
-        with pytest.raises(VersionUnknownError):
+        with pytest.raises(errors.VersionUnknownError):
             range_of(bench, since, until)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(errors.ConfigurationError):
         range_of(bench, "yesterday")
 
 
@@ -104,9 +98,9 @@ def test_a_range_ends_below_the_first_open_write(bench: Bench) -> None:
     bench.client.allocate_write_id(txn, bench.ref)
     bench.somebody_writes()
     assert fresh(bench, 1) == [delta(2)]
-    with pytest.raises(VersionNotSettledError):
+    with pytest.raises(errors.VersionNotSettledError):
         range_of(bench, 1, 4)
-    with pytest.raises(VersionNotSettledError):
+    with pytest.raises(errors.VersionNotSettledError):
         range_of(bench, 4)
 
 
@@ -125,7 +119,7 @@ def test_a_kept_table_provides_changes_that_a_base_has_replaced(bench: Bench) ->
 def test_changes_before_a_base_are_refused_in_a_table_that_is_not_kept(bench: Bench) -> None:
     bench.we_write()
     bench.we_write(overwrites=True)
-    with pytest.raises(ChangesGoneError) as refused:
+    with pytest.raises(errors.ChangesGoneError) as refused:
         fresh(bench, 1)
     assert refused.value.oldest == 2
 
@@ -134,7 +128,7 @@ def test_a_range_with_a_lost_delta_is_refused(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
     shutil.rmtree(bench.root / delta(2))
-    with pytest.raises(ChangesGoneError, match="which version 2 wrote"):
+    with pytest.raises(errors.ChangesGoneError, match="which version 2 wrote"):
         fresh(bench, 1)
     bench.we_write(overwrites=True)
     bench.we_write()
@@ -171,7 +165,7 @@ def test_a_lost_delta_written_by_a_different_client_is_detected_only_if_recorded
         shutil.rmtree(bench.root / name)
     bench.somebody_writes()
     assert fresh(bench, 3) == [delta(4)], "nobody else knows"
-    with pytest.raises(ChangesGoneError, match=f"{delta(2)} was at"):
+    with pytest.raises(errors.ChangesGoneError, match=f"{delta(2)} was at"):
         check_held(bench, 3, held)
 
 
@@ -224,7 +218,7 @@ def test_a_feed_detects_lost_files_in_partitions_that_did_not_change(
     assert still == {"p=1": delta(1)}
     assert _stretches(target, asked(still))[1] == {}
     bench.truncate("p=1")
-    with pytest.raises(ChangesGoneError, match=f"{delta(1)} was at"):
+    with pytest.raises(errors.ChangesGoneError, match=f"{delta(1)} was at"):
         _stretches(target, asked(still))
 
 
@@ -235,7 +229,7 @@ def test_a_lost_original_file_is_detected(bench: Bench) -> None:
     bench.somebody_writes()
     assert check_held(bench, 0, held) == [delta(1)]
     (bench.root / "000000_0").unlink()
-    with pytest.raises(ChangesGoneError, match="000000_0 was at"):
+    with pytest.raises(errors.ChangesGoneError, match="000000_0 was at"):
         check_held(bench, 0, held)
 
 
@@ -277,7 +271,7 @@ def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
         marker = bench.root / "p=1" / "base_0000002" / METADATA_FILE
         marker.write_bytes(metadata_text("compacted"))
     found = replace(range_of(bench, 1), held=held)
-    with pytest.raises(ChangesGoneError, match=delta(1)):
+    with pytest.raises(errors.ChangesGoneError, match=delta(1)):
         found.segments(info, list_table(info.location))
     told = range_of(bench, 0).segments(info, list_table(info.location))
     assert told[-1].fresh, "what came and went is no change"
@@ -366,12 +360,12 @@ def test_a_range_is_refused_if_rows_at_its_start_were_lost(bench: Bench) -> None
     """Who follows the table would never hear that these rows went."""
     bench.we_write()
     bench.truncate()
-    with pytest.raises(ChangesGoneError):
+    with pytest.raises(errors.ChangesGoneError):
         fresh(bench, 0)
     bench.clean()
     bench.we_write()
     assert fresh(bench, 0) == [delta(2)]  # what came and went is no change
-    with pytest.raises(ChangesGoneError, match="removed without a write ID"):
+    with pytest.raises(errors.ChangesGoneError, match="removed without a write ID"):
         fresh(bench, 1)
     bench.we_write()
     assert fresh(bench, 2) == [delta(3)]

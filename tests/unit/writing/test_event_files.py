@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,29 +15,19 @@ from airflow_hiveacid.format.errors import InvalidNameError, MergeCardinalityErr
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.writing.event_files import (
-    WritePlan,
-    Written,
-    are_few,
-    write_events,
-    write_here,
-    writer_options,
-)
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from airflow_hiveacid.writing import event_files
 
 INSERT, DELETE = 1, 0
 
 
-def plan_at(path: Path) -> WritePlan:
+def plan_at(path: Path) -> event_files.WritePlan:
     table = TableInfo(
         ref=TableRef("d", "t"),
         location=f"file:{path}",
         columns=(Column(name="v", type="int"),),
     )
     delta = DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0))
-    return WritePlan(
+    return event_files.WritePlan(
         table=table,
         write_id=WriteId(7),
         statement_id=StatementId(0),
@@ -45,7 +36,7 @@ def plan_at(path: Path) -> WritePlan:
         delete_directory=DeltaName(
             low=WriteId(7), high=WriteId(7), statement_id=StatementId(0), is_delete=True
         ),
-        options=writer_options(table, MetastoreGeneration.V4, is_base=False),
+        options=event_files.writer_options(table, MetastoreGeneration.V4, is_base=False),
         given=(frozenset({"v"}),),
     )
 
@@ -78,7 +69,7 @@ def test_two_events_for_one_target_row_are_refused(
 ) -> None:
     events = (batch_of(kind, *rows) for rows in batches)
     with pytest.raises(MergeCardinalityError, match="1 target row"):
-        list(write_events(events, plan=plan_at(tmp_path)))
+        list(event_files.write_events(events, plan=plan_at(tmp_path)))
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
 
 
@@ -100,7 +91,7 @@ def test_a_partition_value_that_is_too_long_or_invalid_is_refused_before_files_a
     key = pa.array([json.dumps([value])])
     batch = batch.set_column(batch.schema.get_field_index("_partition"), "_partition", key)
     with pytest.raises(InvalidNameError, match=f"value of partition column p: .*{why}") as caught:
-        list(write_events(iter([batch]), plan=replace(plan, table=table)))
+        list(event_files.write_events(iter([batch]), plan=replace(plan, table=table)))
     assert len(str(caught.value)) < 600
     assert list(tmp_path.iterdir()) == []
 
@@ -112,9 +103,11 @@ def test_the_driver_writes_the_files_that_tasks_would_write(tmp_path: Path) -> N
         batch_of(INSERT, None),
         batch_of(DELETE, 3),
     ]
-    here = write_here(plan_at(tmp_path / "here"), unordered)
+    here = event_files.write_here(plan_at(tmp_path / "here"), unordered)
     order = [batch_of(DELETE, 3, 4, 9), batch_of(INSERT, None, None, 3, 9)]
-    tasks = Written.all_of(write_events(iter(order), plan=plan_at(tmp_path / "tasks")))
+    tasks = event_files.Written.all_of(
+        event_files.write_events(iter(order), plan=plan_at(tmp_path / "tasks"))
+    )
     assert [one._replace(attempt="") for one in here] == [one._replace(attempt="") for one in tasks]
     assert [(one.rows, one.updated) for one in here] == [(3, 0), (4, 2)]
     files = {
@@ -126,8 +119,8 @@ def test_the_driver_writes_the_files_that_tasks_would_write(tmp_path: Path) -> N
 
 def test_on_the_driver_two_events_for_one_target_row_raise_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(MergeCardinalityError, match="1 target row"):
-        write_here(plan_at(tmp_path), [batch_of(DELETE, 1), batch_of(DELETE, 2, 1)])
-    assert write_here(plan_at(tmp_path), []) == []
+        event_files.write_here(plan_at(tmp_path), [batch_of(DELETE, 1), batch_of(DELETE, 2, 1)])
+    assert event_files.write_here(plan_at(tmp_path), []) == []
 
 
 @pytest.mark.parametrize(
@@ -137,11 +130,11 @@ def test_on_the_driver_two_events_for_one_target_row_raise_a_typed_error(tmp_pat
 def test_the_driver_writes_events_itself_only_up_to_a_limit_of_rows_and_bytes(
     events: int, size_bytes: int, *, few: bool
 ) -> None:
-    assert are_few(events, size_bytes) is few
+    assert event_files.are_few(events, size_bytes) is few
 
 
 def test_several_new_rows_are_no_duplicates_and_do_not_count_as_updated(tmp_path: Path) -> None:
     events = iter([batch_of(INSERT, None, None, 3, 4), batch_of(INSERT, 5, 6)])
-    (written,) = list(write_events(events, plan=plan_at(tmp_path)))
+    (written,) = list(event_files.write_events(events, plan=plan_at(tmp_path)))
     assert written.column("rows").to_pylist() == [6]
     assert written.column("updated").to_pylist() == [4]

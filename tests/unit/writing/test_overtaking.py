@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +8,6 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.writing.overtaking import hiding_directory, is_overtaken
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OWN = WriteId(4)
 

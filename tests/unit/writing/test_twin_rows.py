@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.writing.twin_rows import named_twins, row_text
 from tests.unit.storage.orc_tables import B0, insert, write_acid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = (1, B0, 0)
 

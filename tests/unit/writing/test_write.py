@@ -3,47 +3,40 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from pyarrow.fs import FileSystem
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    DirectoryExistsError,
-    EarlierRunUnknownError,
-    FencedError,
-    MetastoreUnavailableError,
-    OtherOwnerError,
-    OvertakenError,
-    StorageError,
-    TableChangedError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
     PartitionName,
+    TableInfo,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -55,19 +48,9 @@ from airflow_hiveacid.writing.restarts import already_done
 from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyarrow.fs import FileSystem
-
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.writing.context import JobContext
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
@@ -198,7 +181,7 @@ def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_wr
     overwrite = replace(job, key="other", operation=OVERWRITE)
     late = replace(job, operation=operation, at={"allocated": overwrite.run})
     if operation is INSERT:  # a change of rows is begun anew by the transaction itself
-        with pytest.raises(OvertakenError, match="base_0000002"):
+        with pytest.raises(errors.OvertakenError, match="base_0000002"):
             late.run()
         assert directories(table) == {"base_0000002"}
         assert notes(table) == ["done", "prepared"]
@@ -219,7 +202,7 @@ def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
         job.client.commit_txn(early)
         server.clean_write_ids()
 
-    with pytest.raises(OvertakenError, match="base_0000002"):
+    with pytest.raises(errors.OvertakenError, match="base_0000002"):
         replace(job, at={"allocated": overwrite}).run()
     assert job.run().txn.write_ids[table.ref] == 3
 
@@ -244,7 +227,7 @@ def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment
         job.client.allocate_write_id(txn_id, table.ref)
         job.client.commit_txn(txn_id)
 
-    with pytest.raises(OvertakenError, match="delta_0000002"):
+    with pytest.raises(errors.OvertakenError, match="delta_0000002"):
         replace(job, operation=OVERWRITE, at={"registered": stranger}).run()
     assert directories(table) == {"delta_0000002_0000002_0000"}
 
@@ -253,7 +236,7 @@ def test_a_directory_that_already_exists_is_not_changed(job: Job, table: TableIn
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
-    with pytest.raises(DirectoryExistsError, match="was not changed"):
+    with pytest.raises(errors.DirectoryExistsError, match="was not changed"):
         job.run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
     assert directories(table) == {old.name}
@@ -267,10 +250,10 @@ def test_a_completed_rename_that_raised_an_error_is_undone(
 
     def lossy(staging: Staging, names: list[str]) -> None:
         real(staging, names)
-        raise StorageError("the answer was lost")
+        raise errors.StorageError("the answer was lost")
 
     monkeypatch.setattr(Staging, "publish", lossy)
-    with pytest.raises(StorageError, match="lost"):
+    with pytest.raises(errors.StorageError, match="lost"):
         job.run()
     assert directories(table) == set()
 
@@ -278,7 +261,7 @@ def test_a_completed_rename_that_raised_an_error_is_undone(
 def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
     retry = replace(job, attempt=SECOND)
     zombie = replace(job, at={"noted": retry.run})
-    with pytest.raises((FencedError, TransactionAbortedError)):
+    with pytest.raises((errors.FencedError, errors.TransactionAbortedError)):
         zombie.run()
     assert directories(table) == {"delta_0000002_0000002_0000"}
     assert notes(table) == ["done", "prepared"]
@@ -297,7 +280,7 @@ def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(
 
 def test_a_late_older_generation_of_a_job_is_fenced(job: Job, table: TableInfo) -> None:
     replace(job, attempt=SECOND, generation=1).run()
-    with pytest.raises(FencedError):
+    with pytest.raises(errors.FencedError):
         job.run()
     assert directories(table) == {"delta_0000001_0000001_0000"}
 
@@ -309,7 +292,7 @@ def test_an_aborted_transaction_is_detected_right_before_publishing(
         server.end(server.txns[max(server.txns)], TxnState.ABORTED)
 
     seen: list[str] = []
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         replace(job, at={"registered": abort, "published": lambda: seen.append("p")}).run()
     assert seen == []
     assert directories(table) == set()
@@ -321,10 +304,10 @@ def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     def rival() -> None:
-        error = WriteConflictError(txn_id=1, reason="write conflict")
+        error = errors.WriteConflictError(txn_id=1, reason="write conflict")
         server.break_next("commit_txn", error, is_done=False)
 
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(job, operation=UPDATE, at={"body_done": rival}).run()
     assert directories(table) == set()
     assert notes(table) == []
@@ -349,7 +332,7 @@ def test_an_update_that_changes_no_row_causes_no_conflict(
 
 def cut_off(server: FakeMetastore) -> None:
     """Lose the answer to a commit that happens, and every answer that could tell of it."""
-    lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+    lost = errors.MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
     server.break_next("commit_txn", lost, is_done=True)
     for _ in range(99):
         server.break_next("valid_txns", lost, is_done=False)
@@ -358,7 +341,7 @@ def cut_off(server: FakeMetastore) -> None:
 def test_after_a_commit_with_an_unknown_state_nothing_is_removed(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    with pytest.raises(CommitStateUnknownError):
+    with pytest.raises(errors.CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
     server.faults.clear()
     assert "delta_0000001_0000001_0000" in directories(table)
@@ -373,7 +356,7 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     job.run()
     for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.json"):
         entry.write_text(entry.read_text()[:40])
-    with pytest.raises(EarlierRunUnknownError, match="_hiveacid directory is damaged"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="_hiveacid directory is damaged"):
         replace(job, attempt=SECOND).run()
     assert replace(job, attempt=SECOND, generation=1).run().state is WriteState.COMMITTED
     assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
@@ -400,11 +383,13 @@ def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
         is_confirmed=True,
     )
     Ledger.of(table).write(forged)
-    with pytest.raises(EarlierRunUnknownError, match="has allocated transactions only up to 2"):
+    with pytest.raises(
+        errors.EarlierRunUnknownError, match="has allocated transactions only up to 2"
+    ):
         job.run()
     Ledger.of(table).withdraw(forged)
     Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
-    with pytest.raises(EarlierRunUnknownError, match="write IDs of the table only up to 3"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="write IDs of the table only up to 3"):
         job.run()
     assert directories(table) == before
     assert job.client.show_locks(table.ref) == ()
@@ -419,7 +404,7 @@ def test_a_metastore_restored_from_an_older_backup_is_detected(
     replace(job, key="between").run()
     job.run()
     server.txns, server.write_ids, server.next_write_id = backup
-    with pytest.raises(EarlierRunUnknownError, match="restored from a backup that is older"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="restored from a backup that is older"):
         replace(job, attempt=SECOND).run()
     assert replace(job, key="before", attempt=SECOND).run().state is WriteState.ABORTED  # known
 
@@ -486,7 +471,7 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     dead = writing(job.client, replace(job, at={"noted": die}).order())
     with ExitStack() as never_left:
         write = never_left.enter_context(dead)
-        with pytest.raises((KeyboardInterrupt, DirectoryExistsError)):
+        with pytest.raises((KeyboardInterrupt, errors.DirectoryExistsError)):
             job.publish(write)
         never_left.pop_all()
     clock.sleep(21)
@@ -536,7 +521,7 @@ def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_origina
     clock.sleep(21)
     server.reap()
     original, server.metastore_id = server.metastore_id, "clone"
-    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+    with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
         replace(job, attempt=SECOND).run()
     assert directories(table) >= before
     server.metastore_id = original
@@ -569,7 +554,7 @@ def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_ta
         job.client.drop_table(table.ref, delete_data=False)
         server.put_table(replace(table, table_id="another"))
 
-    with pytest.raises(TableChangedError):
+    with pytest.raises(errors.TableChangedError):
         replace(job, at={"registered": make_again}).run()
     assert directories(table) == set()
 
@@ -599,7 +584,7 @@ def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
         assert job.run(month).state is WriteState.COMMITTED
         assert published.is_dir()
         return
-    with pytest.raises(OvertakenError, match="month=1 is not at"):
+    with pytest.raises(errors.OvertakenError, match="month=1 is not at"):
         job.run(month)
     assert not published.exists()
     assert notes(table) == []
@@ -654,14 +639,14 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
             write.register()
 
     if is_moved:
-        with pytest.raises(OvertakenError, match="is not at"):
+        with pytest.raises(errors.OvertakenError, match="is not at"):
             write()
     else:
         write()
 
 
 def cannot_delete(*_: object) -> None:
-    raise StorageError("the disk is read-only now")
+    raise errors.StorageError("the disk is read-only now")
 
 
 def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
@@ -669,11 +654,11 @@ def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
 ) -> None:
     def die() -> None:
         monkeypatch.setattr(publish, "delete_directory", cannot_delete)
-        error = WriteConflictError(txn_id=1, reason="write conflict")
+        error = errors.WriteConflictError(txn_id=1, reason="write conflict")
         server.break_next("commit_txn", error, is_done=False)
 
     overwrite = replace(job, operation=OVERWRITE)
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(overwrite, at={"body_done": die}).run()
     assert "base_0000001" in directories(table)
     assert notes(table) == ["prepared"]
@@ -695,7 +680,7 @@ def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     server.reap()
     with monkeypatch.context() as patch:
         patch.setattr(abandoned, "delete_directory", cannot_delete)
-        with pytest.raises(StorageError, match="read-only"):
+        with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]
     replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
@@ -707,11 +692,13 @@ def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeat
 ) -> None:
     """It may be compacted after its commit, or cleaned after its abort: a person must check."""
 
-    with pytest.raises(CommitStateUnknownError):
+    with pytest.raises(errors.CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
     server.faults.clear()
     shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
-    with pytest.raises(EarlierRunUnknownError, match="Check whether the change is in the table"):
+    with pytest.raises(
+        errors.EarlierRunUnknownError, match="Check whether the change is in the table"
+    ):
         replace(job, attempt=SECOND).run()
     assert "delta_0000002_0000002_0000" not in directories(table)
     assert notes(table) == ["prepared"]
@@ -739,7 +726,7 @@ def test_a_write_is_refused_if_the_definition_of_its_table_changes_meanwhile(
     def change() -> None:
         server.tables[table.ref] = replace(table, **changes)
 
-    with pytest.raises(TableChangedError, match=what):
+    with pytest.raises(errors.TableChangedError, match=what):
         replace(job, at={"allocated": change}).run()
     assert directories(table) == set()
 
@@ -848,7 +835,7 @@ def answer(job: Job, result: str) -> JobResult:
 @pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
 def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
     with pytest.raises(
-        EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
+        errors.EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
     ):
         answer(job, result)
     assert job.client.show_locks(job.table.ref) == ()

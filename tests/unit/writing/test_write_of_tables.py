@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    EarlierRunUnknownError,
-    OvertakenError,
-    StatementChangedError,
-    StorageError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -29,18 +21,12 @@ from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.writing.table_write import WriteOrder
+from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.writing.table_write import TableWrite
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 WHOLE = PartitionName()
@@ -245,13 +231,13 @@ def test_an_unconfirmed_commit_is_proven_by_the_directories_of_any_one_table(
             entry.unlink()
         for directory in directories(table):
             (place / directory).rename(place / "base_0000009")
-    with pytest.raises(EarlierRunUnknownError):
+    with pytest.raises(errors.EarlierRunUnknownError):
         replace(both, attempt=AttemptId(3, "3" * 12)).run()
 
 
 def test_different_statements_under_the_same_job_key_are_refused(both: Both) -> None:
     both.run()
-    with pytest.raises(StatementChangedError):
+    with pytest.raises(errors.StatementChangedError):
         replace(both, attempt=AttemptId(2, "2" * 12), statement="others").run()
 
 
@@ -260,7 +246,7 @@ def test_an_existing_directory_in_the_second_table_leaves_the_first_one_unchange
 ) -> None:
     place = Path(both.tables[1].location.removeprefix("file:"))
     (place / "delta_0000001_0000001_0001").mkdir()
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         both.run()
     assert [directories(t) for t in both.tables] == [set(), {"delta_0000001_0000001_0001"}]
 
@@ -277,7 +263,7 @@ def test_a_write_that_is_overtaken_in_the_second_table_leaves_nothing_in_the_fir
             stage(write, part, StatementId(0), is_base=True)
             finish(write)
 
-    with pytest.raises(OvertakenError, match="base_0000002"):
+    with pytest.raises(errors.OvertakenError, match="base_0000002"):
         replace(inserts, at={"allocated": overwrite}).run()
     assert [directories(t) for t in both.tables] == [set(), {"base_0000002"}]
     inserts.run()
@@ -287,7 +273,7 @@ def test_a_write_that_is_overtaken_in_the_second_table_leaves_nothing_in_the_fir
 @ONE_WINS
 def test_a_conflict_in_the_second_table_removes_the_files_of_the_first_one_too(both: Both) -> None:
     other = replace(both, tables=both.tables[1:], key="other")
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(errors.WriteConflictError):
         replace(both, at={"published": other.run}).run()
     assert [directories(t) for t in both.tables] == [set(), {"delta_0000002_0000002_0000"}]
     assert [notes(t) for t in both.tables] == [[], ["done", "prepared"]]
@@ -297,7 +283,7 @@ def test_a_failure_to_undo_one_table_does_not_stop_the_undo_of_the_other(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
-        raise StorageError("the disk is read-only now")
+        raise errors.StorageError("the disk is read-only now")
 
     def die() -> None:
         raise DeadError

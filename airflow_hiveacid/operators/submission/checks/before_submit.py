@@ -8,39 +8,22 @@ off, for workers that may not reach the metastore.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.airflow_names import conf
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    MetastoreCallError,
-    MetastoreLoginError,
-    MetastoreUnavailableError,
-    PartitionNotFoundError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.submission.checks.java_check import check_java
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
+from airflow_hiveacid.operators.submission.submission import Submission
 from airflow_hiveacid.plan import arguments
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.operators.submission.submission import Submission
 
 log = logging.getLogger(__name__)
 
 
 def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
-    """Raise an error if the driver would refuse the job, or if this worker cannot submit the job.
-
-    Raises:
-        InputError: there is no Java; or a table, column or partition is missing or of the wrong
-            kind.
-        MetastoreUnavailableError: the metastore does not answer; retry.
-        MetastoreLoginError: the metastore rejects the connection's login.
-    """
+    """Raise an error if the driver would refuse the job, or this worker cannot submit the job."""
     if not may_ask_metastore():
         return
     _ask_metastore(submission, hook)
@@ -60,19 +43,19 @@ def _ask_metastore(submission: Submission, hook: HiveAcidHook) -> None:
         with hook.metastore() as client:
             if _can_ask(client, submission):
                 check_tables(client, submission.spec.job)
-    except (TableNotFoundError, PartitionNotFoundError) as error:
+    except (errors.TableNotFoundError, errors.PartitionNotFoundError) as error:
         # With authorisation, a metastore reports a table as missing if the user may not read it.
         if not submission.may_change_user:
             raise
         log.warning("the driver must check the job's tables, maybe as a different user: %s", error)
-    except (MetastoreUnavailableError, MetastoreLoginError) as error:
+    except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:
         error.add_note(
             f"This worker asked through connection {hook.hive_acid_conn_id!r}, before it started"
             " Spark. If only Spark drivers may use the metastore, set check_before_submit=False in"
             " section [hiveacid]"
         )
         raise
-    except MetastoreCallError as error:
+    except errors.MetastoreCallError as error:
         # The metastore may refuse a call from this worker's user, but not from the driver's user.
         log.warning("the driver must check the job's tables: %s", error)
 
@@ -81,7 +64,7 @@ def _can_ask(client: MetastorePort, submission: Submission) -> bool:
     """Log in to the metastore; return false if only the driver may be able to log in."""
     try:
         _ = client.generation
-    except (ConfigurationError, MetastoreLoginError) as error:
+    except (errors.ConfigurationError, errors.MetastoreLoginError) as error:
         if not submission.may_change_user:
             raise
         log.warning("the driver must check the job's tables: %s", error)

@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.java_program import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # The class that Spark's own script starts; a wrapper script does not contain this name.
 _MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
 
 
 def check_java(binary: str, environment: Mapping[str, str]) -> None:
-    """Raise an error if `spark-submit`, of this name or path, cannot find Java.
-
-    Raises:
-        ConfigurationError: `spark-submit` cannot find Java, and no script can set JAVA_HOME.
-    """
+    """Raise an error if `spark-submit`, of this name or path, cannot find Java."""
     if find_java(environment) is not None:
         return
     script = shutil.which(binary, path=environment.get("PATH", os.defpath))
@@ -56,7 +50,6 @@ def _may_set_java_home(script: Path, environment: Mapping[str, str]) -> bool:
 
 
 def _settings(script: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Return the directories in which Spark may find `spark-env.sh`."""
     if folder := environment.get("SPARK_CONF_DIR"):
         yield Path(folder)
     if home := environment.get("SPARK_HOME"):

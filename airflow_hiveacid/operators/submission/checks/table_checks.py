@@ -12,60 +12,25 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
-from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ChangeFeedSpec,
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    ConvertSpec,
-    ProveErasureSpec,
-    RebalanceSpec,
-    RestoreSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import (
-    CreateAsSpec,
-    DeleteSpec,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    MultiInsertSpec,
-    TransactionSpec,
-    TruncateSpec,
-    UpdateSpec,
-    each,
-)
-from airflow_hiveacid.metastore.listed_tables import is_pattern
-from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
+from airflow_hiveacid.metastore.listed_tables import is_pattern, partitions_of
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
 from airflow_hiveacid.plan.rebalancing import check_rebalanceable
+from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.plan.statements.columns import (
     check_columns,
     partition_missing,
     source_columns,
 )
-from airflow_hiveacid.plan.statements.dml import (
-    check_changeable,
-    check_cleanable,
-    check_insertable,
-    check_readable,
-    check_source,
-    tables_of,
-)
 from airflow_hiveacid.plan.transactions import numbered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec, StatementSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 # Partition values of these types are equal if and only if their normalized strings are equal.
 _PLAIN_TYPES: Final = frozenset({"string", "date", "tinyint", "smallint", "int", "bigint"})
@@ -73,12 +38,7 @@ _SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)
 
 
 def check_tables(client: MetastorePort, job: Job) -> None:
-    """Raise the error that the driver would raise if it refuses this job's tables.
-
-    Raises:
-        InputError: a table, column or partition is missing, or of the wrong kind.
-        MetastoreError: the metastore does not answer, or refuses our login or a call.
-    """
+    """Raise the error that the driver would raise if it refuses this job's tables."""
     _TableCheck(client).check(job)
 
 
@@ -92,84 +52,109 @@ class _TableCheck:
 
     def check(self, job: Job) -> None:
         match job:
-            case TransactionSpec():
+            case statements.TransactionSpec():
                 self._check_statements(job.statements)
             case ProgramSpec():
                 pass  # no check: the program may create its tables before it opens its transaction
-            case CreateAsSpec():
+            case statements.CreateAsSpec():
                 if not self._exists(TableRef.parse(job.target)):  # else: created by an earlier try
                     self._sources(job.source)
-            case ChangeFeedSpec():
+            case maintenance.ChangeFeedSpec():
                 # Do not check columns: an earlier try may have written this range before a column
                 # was dropped.
-                check_readable(self._table(job.target))
-            case CompactSpec() | CleanSpec() | ProveErasureSpec() | RestoreSpec() | RebalanceSpec():
+                dml.check_readable(self._table(job.target))
+            case (
+                maintenance.CompactSpec()
+                | maintenance.CleanSpec()
+                | maintenance.ProveErasureSpec()
+                | maintenance.RestoreSpec()
+                | maintenance.RebalanceSpec()
+            ):
                 self._check_maintenance(job)
-            case ConvertSpec():
+            case maintenance.ConvertSpec():
                 self._check_conversion(job)
             case _:
                 self._check_statements((job,))
 
-    def _check_statements(self, specs: Sequence[StatementSpec | MultiInsertSpec]) -> None:
-        count, number = sum(len(each(spec)) for spec in specs), 0
+    def _check_statements(
+        self, specs: Sequence[statements.StatementSpec | statements.MultiInsertSpec]
+    ) -> None:
+        count, number = sum(len(statements.each(spec)) for spec in specs), 0
         for spec in specs:
-            if isinstance(spec, MultiInsertSpec):
+            if isinstance(spec, statements.MultiInsertSpec):
                 with numbered(number + 1, count):
                     self._readable(spec.tables)
-            for statement in each(spec):
+            for statement in statements.each(spec):
                 number += 1
                 with numbered(number, count):
                     self._check_statement(statement)
 
-    def _check_statement(self, spec: StatementSpec) -> None:
+    def _check_statement(self, spec: statements.StatementSpec) -> None:
         table, columns = self._table(spec.target), None
         match spec:
-            case InsertSpec():
-                check_insertable(table)
+            case statements.InsertSpec():
+                dml.check_insertable(table)
                 columns = self._sources(spec.source)
-            case TruncateSpec() | LoadSpec():
-                check_insertable(table)
-            case MergeSpec():
-                check_changeable(table, "MERGE")
+            case statements.TruncateSpec() | statements.LoadSpec():
+                dml.check_insertable(table)
+            case statements.MergeSpec():
+                dml.check_changeable(table, "MERGE")
                 columns = self._sources(spec.source)
                 self._readable(spec.tables)
-            case UpdateSpec() | DeleteSpec():
-                check_changeable(table, "UPDATE" if isinstance(spec, UpdateSpec) else "DELETE")
+            case statements.UpdateSpec() | statements.DeleteSpec():
+                dml.check_changeable(
+                    table, "UPDATE" if isinstance(spec, statements.UpdateSpec) else "DELETE"
+                )
                 self._readable(spec.tables)
             case _:
                 assert_never(spec)
         check_columns(table, spec, columns)
-        if isinstance(spec, TruncateSpec) and spec.partition:
+        if isinstance(spec, statements.TruncateSpec) and spec.partition:
             self._check_truncated(table, spec)
 
-    def _check_truncated(self, table: TableInfo, spec: TruncateSpec) -> None:
+    def _check_truncated(self, table: TableInfo, spec: statements.TruncateSpec) -> None:
         values = _comparable(table, spec)
         names = self._client.partition_names(table)
         if not any(_may_have(name, values) for name in names):
             raise partition_missing(table, spec)
 
     def _check_maintenance(
-        self, spec: CompactSpec | CleanSpec | ProveErasureSpec | RestoreSpec | RebalanceSpec
+        self,
+        spec: maintenance.CompactSpec
+        | maintenance.CleanSpec
+        | maintenance.ProveErasureSpec
+        | maintenance.RestoreSpec
+        | maintenance.RebalanceSpec,
     ) -> None:
-        cleans = isinstance(spec, CleanSpec | ProveErasureSpec)
-        check = check_cleanable if cleans else check_insertable
-        if isinstance(spec, CompactSpec | CleanSpec) and not spec.is_of_table:
+        cleans = isinstance(spec, maintenance.CleanSpec | maintenance.ProveErasureSpec)
+        check = dml.check_cleanable if cleans else dml.check_insertable
+        if (
+            isinstance(spec, maintenance.CompactSpec | maintenance.CleanSpec)
+            and not spec.is_of_table
+        ):
             for name in spec.tables:
                 if not is_pattern(name):
                     check(self._table(name))
             return
         table = self._table(spec.target)
         check(table)
-        if isinstance(spec, RebalanceSpec):
+        if isinstance(spec, maintenance.RebalanceSpec):
             check_rebalanceable(table, spec.order_by)
-        if isinstance(spec, RestoreSpec | ProveErasureSpec) or spec.partition is None:
+        if (
+            isinstance(spec, maintenance.RestoreSpec | maintenance.ProveErasureSpec)
+            or spec.partition is None
+        ):
             return
         is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None
-        if is_off and isinstance(spec, CompactSpec) and spec.choice is CompactionChoice.AUTO:
+        if (
+            is_off
+            and isinstance(spec, maintenance.CompactSpec)
+            and spec.choice is maintenance.CompactionChoice.AUTO
+        ):
             return  # the driver may skip the table before it searches for the partition
         partitions_of(self._client, table, spec.partition)
 
-    def _check_conversion(self, spec: ConvertSpec) -> None:
+    def _check_conversion(self, spec: maintenance.ConvertSpec) -> None:
         ref = TableRef.parse(spec.target)
         if not spec.plan_only:
             # The driver first finishes or undoes an interrupted conversion. During this, a table
@@ -182,10 +167,9 @@ class _TableCheck:
         if why is not None:
             raise ConversionRefusedError(table=ref, to=spec.to.value, why=why)
 
-    def _sources(self, source: SourceSpec) -> tuple[str, ...] | None:
-        """Check the tables of a source, and return its columns if they are known."""
-        check_source(source)
-        return source_columns(source, self._readable(tables_of(source)))
+    def _sources(self, source: statements.SourceSpec) -> tuple[str, ...] | None:
+        dml.check_source(source)
+        return source_columns(source, self._readable(dml.tables_of(source)))
 
     def _readable(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
         tables = {}
@@ -194,7 +178,7 @@ class _TableCheck:
             if ref not in self._sources_found:
                 self._sources_found[ref] = self._found.get(ref) or self._client.get_source(ref)
             tables[view] = self._sources_found[ref]
-            check_readable(tables[view])
+            dml.check_readable(tables[view])
         return tables
 
     def _table(self, name: str) -> TableInfo:
@@ -211,7 +195,9 @@ class _TableCheck:
         return True
 
 
-def _comparable(table: TableInfo, spec: TruncateSpec) -> dict[int, tuple[str, str | None]]:
+def _comparable(
+    table: TableInfo, spec: statements.TruncateSpec
+) -> dict[int, tuple[str, str | None]]:
     """Map a column's position to its type and wanted value, if a worker can compare the value.
 
     The driver compares values with Spark, which may accept other spellings, such as `01` for 1.

@@ -17,19 +17,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from airflow_hiveacid.format.errors import ClusterKind, ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
-
-    from airflow_hiveacid.format.errors import ApplicationNotStartedError
-    from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
+from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0
@@ -45,52 +41,28 @@ _Answer = TypeVar("_Answer")
 log = logging.getLogger(__name__)
 
 
-class Application(Protocol):
-    """The state of a YARN application or a Kubernetes pod."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """The state of a YARN application or a Kubernetes pod.
 
-    @property
-    def id(self) -> str:
-        """The application's ID in the cluster."""
+    `state`, `final_status` and `diagnostics`, which explains the state, are the cluster's words;
+    `display_name` is for log messages. An application that `is_waiting` has no container yet. One
+    that `is_ending` is being killed but still runs. If it `has_ended`, its driver has finished.
+    `application_id` is Spark's ID, and `ui_url` leads to Spark's UI or history. Both are empty if
+    the cluster reports none.
+    """
 
-    @property
-    def state(self) -> str:
-        """The application's state, in the cluster's own words."""
-
-    @property
-    def display_name(self) -> str:
-        """The name and location for log messages."""
-
-    @property
-    def final_status(self) -> str:
-        """The application's final status, in the cluster's own words."""
-
-    @property
-    def diagnostics(self) -> str:
-        """The reason that the cluster gives for the application's state; may be empty."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the application has no container yet."""
-
-    @property
-    def is_ending(self) -> bool:
-        """True if the application is being killed but still runs."""
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the application's driver has finished."""
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the application ended successfully."""
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application; empty if the cluster reports none."""
-
-    @property
-    def ui_url(self) -> str:
-        """The URL of Spark's UI or history; empty if the cluster reports none."""
+    id: str
+    state: str
+    display_name: str
+    final_status: str = ""
+    diagnostics: str = ""
+    is_waiting: bool
+    is_ending: bool = False
+    has_ended: bool
+    has_succeeded: bool
+    application_id: str = ""
+    ui_url: str = ""
 
 
 _App = TypeVar("_App", bound=Application)
@@ -108,7 +80,7 @@ class Cluster(Protocol[_App]):
         """The cluster's name for log messages."""
 
     @property
-    def kind(self) -> ClusterKind:
+    def kind(self) -> errors.ClusterKind:
         """The kind of cluster, for errors."""
 
     def report(self, application_id: str) -> _App | None:
@@ -127,26 +99,20 @@ class Cluster(Protocol[_App]):
         """Return the lines of a driver's log since an earlier call that returned `place`.
 
         At first, `place` is None. If the driver has ended, its last line may lack its end. The call
-        takes at most `log_tail.LOG_S`.
-
-        Raises:
-            OSError: the log cannot be read.
+        takes at most `log_tail.LOG_S`, and raises OSError if the log cannot be read.
         """
 
     def last_words(self, found: _App, *, is_copied: bool) -> Mapping[str, bytes]:
-        """Return the ends of an ended driver's log files, by their names.
+        """Return the ends of an ended driver's log files, by their names; or raise as `new_lines`.
 
         The only name on Kubernetes is empty. If `is_copied` is true, the log that `new_lines`
-        reads is missing. The call takes at most `log_tail.LOG_S`.
-
-        Raises:
-            OSError: the log cannot be read.
+        reads is missing.
         """
 
     def log_command(self, application_id: str) -> str:
         """Return the shell command that shows the driver's whole log."""
 
-    def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
+    def not_started(self, found: _App | None, waited_s: float) -> errors.ApplicationNotStartedError:
         """Return the error to raise for an application that got no container."""
 
 
@@ -214,7 +180,7 @@ class ClusterRun(Generic[_App]):
         self._show_log = show_log
         self._known: str | None = None
         self._earlier: str | None = None
-        self.overdue: ApplicationNotStartedError | None = None
+        self.overdue: errors.ApplicationNotStartedError | None = None
         """The error if the submission got no container in time and was killed, else None."""
 
     def submitted(self, tag: str) -> str | None:
@@ -231,10 +197,7 @@ class ClusterRun(Generic[_App]):
     def answer_for(self, application_id: str | None, tag: str) -> None:
         """Register an earlier try's application, so that killing this task also kills it.
 
-        Args:
-            application_id: the application's ID, if an earlier try has stored it; by default, the
-                application is found by its tag.
-            tag: the tag of the earlier attempt.
+        If no ID is stored, the application is found by the tag of the earlier attempt.
         """
         self._known, self._earlier = application_id, tag
 
@@ -258,7 +221,7 @@ class ClusterRun(Generic[_App]):
         while (app := self.status(running_id)) is not None and not app.has_ended:
             waited_s = self._now() - began
             if waited_s > self._bounds.silence_s:
-                raise ClusterUnavailableError(
+                raise errors.ClusterUnavailableError(
                     kind=self.manager.kind,
                     asked=f"confirmation that {running_id} has ended,"
                     f" {waited_s:.0f} s after the kill,",
@@ -281,9 +244,7 @@ class ClusterRun(Generic[_App]):
     ) -> Generator[float, None, _App | None]:
         """Poll an application until it has ended; return it, or None if the cluster forgets it.
 
-        Args:
-            application_id: the application's ID.
-            waited_s: for how many seconds the application has already waited for a container.
+        The application has already waited for a container for `waited_s` seconds.
 
         Yields:
             The seconds to wait before the next poll.
@@ -372,7 +333,7 @@ class ClusterRun(Generic[_App]):
         while not done.wait(next(pauses)):
             try:
                 applications = self.manager.find(self._tag)
-            except (ClusterUnavailableError, ClusterRefusedError) as error:
+            except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
                 # Never kill an application whose state is unknown, because it may have started.
                 log.warning("%s", error)
                 continue
@@ -391,7 +352,6 @@ class ClusterRun(Generic[_App]):
                 return
 
     def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Repeat a query until the cluster answers it or a time limit passes; see `_asking`."""
         return self._waited(self._asking(ask))
 
     def _asking(self, ask: Callable[[], _Answer]) -> Generator[float, None, _Answer]:
@@ -406,9 +366,9 @@ class ClusterRun(Generic[_App]):
         while True:
             try:
                 return ask()
-            except (ClusterUnavailableError, ClusterRefusedError) as error:
+            except (errors.ClusterUnavailableError, errors.ClusterRefusedError) as error:
                 heard = self._now()
-                if isinstance(error, ClusterRefusedError):
+                if isinstance(error, errors.ClusterRefusedError):
                     refused_s += heard - (heard if last_refusal is None else last_refusal)
                     last_refusal = heard
                     waited_s, longest_s = refused_s, self._bounds.refusal_s
@@ -444,8 +404,6 @@ class ClusterRun(Generic[_App]):
 
 
 class _Reporter:
-    """Logs each new state of an application, and repeats a waiting state every minute."""
-
     def __init__(self, cluster: str, now: Callable[[], float]) -> None:
         self._cluster, self._now, self._last_state, self._when = cluster, now, "", 0.0
 

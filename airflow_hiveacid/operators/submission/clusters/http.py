@@ -6,19 +6,15 @@ The clients of YARN and of Kubernetes use these functions; each client knows its
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import requests
 
-from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterKind, ClusterUnavailableError
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.log_tail import body_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.errors import ClusterKind
 
 QUESTION_S: Final = (5.0, 30.0)
 """Connect and read time-outs of a query."""
@@ -47,11 +43,7 @@ def certificates() -> str | bool:
 def read_log(
     get: Callable[[requests.Session], requests.Response], *, timeout_s: float, name: str
 ) -> bytes:
-    """Return the text that `get` requests as a stream, in a thread called `name`.
-
-    Raises:
-        OSError: the log cannot be read in time.
-    """
+    """Return the text that `get` requests as a stream, in a thread called `name`."""
 
     def read() -> bytes:
         with new_session() as session:

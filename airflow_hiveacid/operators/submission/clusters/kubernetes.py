@@ -16,45 +16,23 @@ Example:
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ClusterKind,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters.http import (
-    QUESTION_S,
-    certificates,
-    new_session,
-    parsing,
-    read_log,
-)
-from airflow_hiveacid.operators.submission.clusters.log_tail import (
-    LAST_LINES,
-    LOG_BYTES,
-    LOG_S,
-    READ_BYTES,
-    NewLines,
-    StampedPlace,
-    new_stamped,
-    whole_lines,
-)
+from airflow_hiveacid.operators.submission.clusters import http, log_tail
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
+from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
+from airflow_hiveacid.operators.submission.result_file import ResultFile
 
 LABEL: Final = "hiveacid-attempt"
 """The pod label whose value is the tag of one attempt."""
@@ -71,77 +49,45 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """A pod's state; `diagnostics` explains why the pod waits or has ended.
+class Pod(Application):
+    """A pod's state; `id` has the Spark provider's format of a driver ID.
 
-    For a deleted pod, `gone_by` is the time when the grace period ends.
+    Kubernetes does not make Spark's UI reachable from outside, so `ui_url` is empty. For a deleted
+    pod, `gone_by` is the time when the grace period ends.
     """
 
-    namespace: str
     name: str
-    state: str
-    uid: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    diagnostics: str = ""
-    exit_code: int | None = None
-    gone_by: datetime | None = None
+    uid: str
+    labels: Mapping[str, str]
+    gone_by: datetime | None
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """Parse a pod from the API server's JSON.
-
-        Raises:
-            KeyError, TypeError, AttributeError: the JSON is not a pod, or lacks a name or
-                namespace.
-            ValueError: a time in the JSON is invalid.
-        """
+        """Parse a pod from the API server's JSON."""
         meta, status = answer["metadata"], answer.get("status") or {}
-        gone_by = meta.get("deletionTimestamp")
+        namespace, name = str(meta["namespace"]), str(meta["name"])
+        labels = dict(meta.get("labels") or {})
+        deleted = meta.get("deletionTimestamp")
+        gone_by = None if deleted is None else datetime.fromisoformat(deleted)
+        state, exit_code = str(status.get("phase") or "Pending"), _exit_code(status)
+        # Spark's container may have ended while a sidecar container still runs.
+        has_ended = state in ("Succeeded", "Failed") or exit_code is not None
         return cls(
-            namespace=str(meta["namespace"]),
-            name=str(meta["name"]),
-            uid=str(meta.get("uid") or ""),
-            labels=dict(meta.get("labels") or {}),
-            state=str(status.get("phase") or "Pending"),
+            id=f"{namespace}:{name}",
+            application_id=labels.get(_APPLICATION, ""),
+            state=state,
+            display_name=f"pod {name} in namespace {namespace}",
+            final_status="" if exit_code is None else f"exit code {exit_code}",
             diagnostics="; ".join(_reasons(status)),
-            exit_code=_exit_code(status),
-            gone_by=None if gone_by is None else datetime.fromisoformat(gone_by),
+            is_waiting=state == "Pending",
+            is_ending=gone_by is not None and not has_ended,
+            has_ended=has_ended,
+            has_succeeded=has_ended and state != "Failed" and exit_code in (None, 0),
+            name=name,
+            uid=str(meta.get("uid") or ""),
+            labels=labels,
+            gone_by=gone_by,
         )
-
-    @property
-    def id(self) -> str:
-        """Namespace and name, in the Spark provider's format of a driver ID."""
-        return f"{self.namespace}:{self.name}"
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application, which Spark sets as a label; empty without the label."""
-        return self.labels.get(_APPLICATION, "")
-
-    @property
-    def display_name(self) -> str:
-        """The name and namespace for log messages."""
-        return f"pod {self.name} in namespace {self.namespace}"
-
-    @property
-    def final_status(self) -> str:
-        """The driver container's exit code, as a string; empty if the container still runs."""
-        return "" if self.exit_code is None else f"exit code {self.exit_code}"
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if none of the pod's containers runs yet."""
-        return self.state == "Pending"
-
-    @property
-    def is_ending(self) -> bool:
-        """True if the pod is deleted and still in its grace period."""
-        return self.gone_by is not None and not self.has_ended
-
-    @property
-    def has_ended(self) -> bool:
-        """True if Spark's container has ended; a sidecar container may still run."""
-        return self.state in ("Succeeded", "Failed") or self.exit_code is not None
 
     def is_lost(self, now: datetime) -> bool:
         """Return true if the pod's state is unknown because its node does not answer.
@@ -152,16 +98,6 @@ class Pod:
         is_late = self.gone_by is not None and now > self.gone_by + _LATE
         return not self.has_ended and (self.state == "Unknown" or is_late)
 
-    @property
-    def ui_url(self) -> str:
-        """Always empty, because Kubernetes does not make Spark's UI reachable from outside."""
-        return ""
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the pod's Spark container ended successfully."""
-        return self.has_ended and self.state != "Failed" and self.exit_code in (None, 0)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServer:
@@ -171,7 +107,7 @@ class ApiServer:
     """
 
     name: ClassVar[str] = "Kubernetes"
-    kind: ClassVar[ClusterKind] = ClusterKind.KUBERNETES
+    kind: ClassVar[errors.ClusterKind] = errors.ClusterKind.KUBERNETES
 
     address: str
     namespace: str
@@ -179,42 +115,32 @@ class ApiServer:
     role: str = DRIVER
 
     def report(self, pod_id: str) -> Pod | None:
-        """Return a pod's state, or None if no pod has this ID.
-
-        Raises:
-            ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
-            ClusterRefusedError: the server refused the query.
-        """
+        """Return a pod's state, or None if no pod has this ID."""
         question = f"the state of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question)
         if answer is None:
             return None
         pod = _read(answer, question)
         if pod.is_lost(datetime.now(UTC)):
-            raise ClusterUnavailableError(
+            raise errors.ClusterUnavailableError(
                 kind=self.kind, asked=question, reason="its node does not answer"
             )
         return pod
 
-    def find(self, tag: str, timeout: tuple[float, float] = QUESTION_S) -> tuple[Pod, ...]:
-        """Return the unfinished pods with this tag, running pods last.
-
-        Raises:
-            ClusterUnavailableError: the server gave no answer.
-            ClusterRefusedError: the server refused the query.
-        """
+    def find(self, tag: str, timeout: tuple[float, float] = http.QUESTION_S) -> tuple[Pod, ...]:
+        """Return the unfinished pods with this tag, running pods last."""
         question = f"the pods with the label {LABEL}={tag}"
         labels = {LABEL: tag, _ROLE: self.role}
         terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
         answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
-        with parsing(self.kind, question, "its answer is not a list of pods"):
+        with http.parsing(self.kind, question, "its answer is not a list of pods"):
             pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
         ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
-    def end(self, pod_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
+    def end(self, pod_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
         """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
         question = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
@@ -240,26 +166,30 @@ class ApiServer:
         """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
-    def new_lines(self, found: Pod, place: StampedPlace | None) -> NewLines:
+    def new_lines(self, found: Pod, place: log_tail.StampedPlace | None) -> log_tail.NewLines:
         """Return the driver's lines since an earlier call that returned `place`."""
         since = {} if place is None else {"sinceTime": place.since.isoformat()}
-        answer = self._log_of(found.id, READ_BYTES, timestamps="true", **since)
-        return new_stamped(answer, place, has_ended=found.has_ended)
+        answer = self._log_of(found.id, log_tail.READ_BYTES, timestamps="true", **since)
+        return log_tail.new_stamped(answer, place, has_ended=found.has_ended)
 
     def last_words(self, found: Pod, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the last lines of a driver's log, under an empty name."""
         if is_copied:
             return {}  # a pod has only one log
-        return {"": whole_lines(self._log_of(found.id, LOG_BYTES, tailLines=str(LAST_LINES)))}
+        return {
+            "": log_tail.whole_lines(
+                self._log_of(found.id, log_tail.LOG_BYTES, tailLines=str(log_tail.LAST_LINES))
+            )
+        }
 
     def log_command(self, pod_id: str) -> str:
         """Return the command that shows a driver's whole log."""
         namespace, _, name = pod_id.partition(":")
         return f"kubectl logs --namespace {namespace} {name} --container {_CONTAINER}"
 
-    def not_started(self, found: Pod | None, waited_s: float) -> ApplicationNotStartedError:
+    def not_started(self, found: Pod | None, waited_s: float) -> errors.ApplicationNotStartedError:
         """Return the error to raise for a pod that did not start in time."""
-        return ApplicationNotStartedError(
+        return errors.ApplicationNotStartedError(
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
             waited_s=waited_s,
@@ -274,15 +204,15 @@ class ApiServer:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
         """Return an object as JSON, or None if the API server reports the object as missing."""
         try:
-            with new_session() as session:
+            with http.new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
         except OSError as error:  # all errors of requests and of unreadable files are OSErrors
-            raise ClusterUnavailableError(
+            raise errors.ClusterUnavailableError(
                 kind=self.kind, asked=asked, reason=_plain(error)
             ) from None
         said = _json(answer)
@@ -294,7 +224,7 @@ class ApiServer:
             is_refused = answer.status_code in REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
-            failure = ClusterRefusedError if is_refused else ClusterUnavailableError
+            failure = errors.ClusterRefusedError if is_refused else errors.ClusterUnavailableError
             raise failure(
                 kind=self.kind, asked=asked, reason=f"HTTP {answer.status_code} {words!r}"
             )
@@ -302,13 +232,13 @@ class ApiServer:
 
     def _log_of(self, pod_id: str, size: int, **terms: str) -> bytes:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
-        path, timeout = f"{_path(pod_id)}/log", (LOG_S, LOG_S)
+        path, timeout = f"{_path(pod_id)}/log", (log_tail.LOG_S, log_tail.LOG_S)
         # The login's command has a longer time limit than this call.
-        return read_log(
+        return http.read_log(
             lambda session: self._send(
                 session, "GET", path, timeout=timeout, params=params, stream=True
             ),
-            timeout_s=LOG_S,
+            timeout_s=log_tail.LOG_S,
             name="hiveacid-kubernetes",
         )
 
@@ -318,7 +248,7 @@ class ApiServer:
         verb: str,
         path: str,
         *,
-        timeout: tuple[float, float] = QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
@@ -330,7 +260,7 @@ class ApiServer:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             auth=self.login.user if token is None else None,
             cert=self.login.certificate,
-            verify=certificates() if self.login.authority is True else self.login.authority,
+            verify=http.certificates() if self.login.authority is True else self.login.authority,
             proxies=get_environ_proxies(url),
             timeout=timeout,
             allow_redirects=False,  # only the master's own address may receive the token
@@ -359,7 +289,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 
 
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
-    with parsing(ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
+    with http.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
         return Pod.read(answer)
 
 
@@ -368,7 +298,6 @@ def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the reasons why a pod waits or has ended, such as eviction or lack of memory."""
     own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
     if own:
         yield ": ".join(own)
@@ -394,3 +323,55 @@ def _exit_code(status: Mapping[str, Any]) -> int | None:
         if container.get("name") == _CONTAINER and ended is not None:
             return int(ended.get("exitCode", 0))
     return None
+
+
+_SETTINGS: Final = "spark.kubernetes."
+NAMESPACE: Final = f"{_SETTINGS}namespace"
+_POD_NAME: Final = f"{_SETTINGS}driver.pod.name"
+_UPLOADS: Final = f"{_SETTINGS}file.upload.path"
+_WAITS: Final = f"{_SETTINGS}submission.waitAppCompletion"
+
+log = logging.getLogger(__name__)
+
+
+def driver_of(namespace: str, tag: str) -> str:
+    """Return the ID that an attempt's driver pod will have."""
+    return f"{namespace}:{_driver_name(tag)}"
+
+
+def own_settings(
+    given: Mapping[str, object],
+    tag: str,
+    *,
+    namespace: str,
+    result_uri: str,
+    is_cluster: bool,
+) -> dict[str, object]:
+    """Return the Spark settings of a submission to Kubernetes: the user's settings and our own.
+
+    Pods have the label of their attempt. We choose the name of the driver's pod from the attempt,
+    so we need not read the name from the output of `spark-submit`. By default, `spark-submit`
+    uploads files for the driver to a directory next to the result's directory. Spark never removes
+    the uploaded files, so we remove them with the result.
+    """
+    settings = {**given, NAMESPACE: namespace}
+    for role in (DRIVER, EXECUTOR) if is_cluster else (EXECUTOR,):
+        settings[f"{_SETTINGS}{role}.label.{LABEL}"] = tag
+    if not is_cluster:
+        return settings
+    if _POD_NAME in given:
+        # With a fixed name, Kubernetes would refuse the pod while the last try's pod exists.
+        log.warning("%s=%s is ignored: each pod gets a unique name", _POD_NAME, given[_POD_NAME])
+    settings[_POD_NAME] = _driver_name(tag)
+    settings[_WAITS] = "false"
+    settings.setdefault(_UPLOADS, _for_hadoop(ResultFile(uri=result_uri).uploads))
+    return settings
+
+
+def _driver_name(tag: str) -> str:
+    return f"{tag}-driver"
+
+
+def _for_hadoop(uri: str) -> str:
+    # For S3, Hadoop supports only the scheme s3a.
+    return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri

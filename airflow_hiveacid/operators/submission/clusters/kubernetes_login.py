@@ -22,19 +22,17 @@ import base64
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.metastore.process_user import user_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -203,9 +201,7 @@ def _of_kubeconfig(
 def _entries(
     files: Sequence[Path],
 ) -> tuple[dict[tuple[str, str], tuple[Path, Mapping[str, Any]]], str | None]:
-    """Return a dict of all contexts, clusters and users, and the name of the current context.
-
-    The dict maps a kind and a name to the file and the entry.
+    """Return the file and entry of each context, cluster and user, and the current context's name.
 
     If several files define the same name or a current context, the first file applies, as in
     kubectl.
@@ -241,10 +237,7 @@ def _read_user(login: KubernetesLogin, file: Path, user: Mapping[str, Any]) -> N
 
 
 def _file(kubeconfig: Path, entry: Mapping[str, Any], name: str) -> str | None:
-    """Return the path of a file that an entry contains, either as a path or as data.
-
-    Paths are relative to the kubeconfig's directory.
-    """
+    """Return the path of a file that an entry contains, as data or as a path beside it."""
     if data := entry.get(f"{name}-data"):
         return _in_memory(base64.b64decode(str(data)))
     return str(kubeconfig.parent / str(entry[name])) if entry.get(name) else None

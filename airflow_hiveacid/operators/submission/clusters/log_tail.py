@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import requests
 
-from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.format.words import printable
 
 LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""
@@ -84,11 +84,7 @@ class StampedPlace:
 
 
 def body_of(answer: requests.Response) -> bytes:
-    """Return the first `READ_BYTES` of a text answer, which must not have been read yet.
-
-    Raises:
-        OSError: the answer is an error or not plain text, or the connection broke.
-    """
+    """Return the first `READ_BYTES` of a text answer, which must not have been read yet."""
     if answer.status_code != requests.codes.ok:
         raise OSError(f"HTTP {answer.status_code}")
     kind = answer.headers.get("Content-Type", "")
@@ -150,9 +146,6 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
     ignores the fraction of a second in such a request. The stamps of two lines may be equal, and
     those of a container's two streams may be out of order by some milliseconds. So the lines of the
     last two seconds are read again, and known lines are counted.
-
-    Raises:
-        OSError: a line has no stamp.
     """
     has_more = len(answer) >= READ_BYTES
     *lines, unfinished = answer.split(b"\n")
@@ -207,7 +200,6 @@ def _whole_lines(text: bytes, left_out: int) -> tuple[bytes, int]:
 
 
 def _stamp_of(line: bytes) -> tuple[datetime, int]:
-    """Return the second in the time stamp of a line, and the stamp's length."""
     stamp = _STAMP.match(line)
     if stamp is None:
         raise OSError(_UNKNOWN)

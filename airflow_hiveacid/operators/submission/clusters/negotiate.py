@@ -16,6 +16,7 @@ import base64
 import binascii
 import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -27,8 +28,6 @@ from requests.utils import get_auth_from_url
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 
 REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)

@@ -20,42 +20,21 @@ import getpass
 import os
 import re
 import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import requests
+from requests.auth import AuthBase
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ClusterKind,
-    ClusterRefusedError,
-    ClusterUnavailableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters.http import (
-    QUESTION_S,
-    certificates,
-    new_session,
-    parsing,
-    read_log,
-)
-from airflow_hiveacid.operators.submission.clusters.log_tail import (
-    LOG_BYTES,
-    LOG_S,
-    LOGIN_IN_URL,
-    NewLines,
-    last_contents,
-    new_contents,
-)
+from airflow_hiveacid.operators.submission.clusters import http, log_tail
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-
-    from requests.auth import AuthBase
 
 _SUCCEEDED: Final = "SUCCEEDED"
 _UNDEFINED: Final = "UNDEFINED"
@@ -78,68 +57,37 @@ _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class YarnApplication:
-    """An application's state; `diagnostics` is YARN's explanation, which may be empty.
+class YarnApplication(Application):
+    """An application's state; YARN kills within moments, so no application `is_ending`.
 
     `ui_url` leads to Spark's UI while the driver runs, and then to the history server. The URL is
     empty before the driver has started. `log_url` is the page of a node with the driver's log.
     """
 
-    id: str
-    state: str
-    final_status: str = _UNDEFINED
-    queue: str = ""
-    diagnostics: str = ""
-    ui_url: str = ""
-    log_url: str = ""
+    queue: str
+    log_url: str
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """Parse one application from the resource manager's JSON.
-
-        Raises:
-            KeyError, TypeError, AttributeError: the JSON is not an application, or lacks an ID or
-                state.
-        """
+        """Parse one application from the resource manager's JSON."""
+        id_, state = str(answer["id"]), str(answer["state"])
+        final_status = str(answer.get("finalStatus") or _UNDEFINED)
+        queue = str(answer.get("queue") or "")
         return cls(
-            id=str(answer["id"]),
-            state=str(answer["state"]),
-            final_status=str(answer.get("finalStatus") or _UNDEFINED),
-            queue=str(answer.get("queue") or ""),
+            id=id_,
+            application_id=id_,
+            state=state,
+            display_name=f"{id_} in queue {queue}",
+            final_status=final_status,
+            queue=queue,
             diagnostics=str(answer.get("diagnostics") or ""),
+            is_waiting=state in _WAITING,
+            # The driver may have ended while YARN still reports a running container.
+            has_ended=state in _ENDED or final_status != _UNDEFINED,
+            has_succeeded=final_status == _SUCCEEDED and state not in ("FAILED", "KILLED"),
             ui_url=str(answer.get("trackingUrl") or ""),
             log_url=str(answer.get("amContainerLogs") or ""),
         )
-
-    @property
-    def application_id(self) -> str:
-        """Spark's ID of the application, which is YARN's."""
-        return self.id
-
-    @property
-    def display_name(self) -> str:
-        """The ID and queue for log messages."""
-        return f"{self.id} in queue {self.queue}"
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the application has no container yet."""
-        return self.state in _WAITING
-
-    @property
-    def is_ending(self) -> bool:
-        """Always false: YARN kills an application within moments, and has no state for this."""
-        return False
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the driver has ended, even while YARN still reports a running container."""
-        return self.state in _ENDED or self.final_status != _UNDEFINED
-
-    @property
-    def has_succeeded(self) -> bool:
-        """True if the application ended successfully."""
-        return self.final_status == _SUCCEEDED and self.state not in ("FAILED", "KILLED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +99,7 @@ class ResourceManager:
     """
 
     name: ClassVar[str] = "YARN"
-    kind: ClassVar[ClusterKind] = ClusterKind.YARN
+    kind: ClassVar[errors.ClusterKind] = errors.ClusterKind.YARN
 
     addresses: tuple[str, ...]
     auth: AuthBase | None = None
@@ -167,7 +115,7 @@ class ResourceManager:
             return YarnApplication.read(answer.json()["app"])
 
     def find(
-        self, tag: str, timeout: tuple[float, float] = QUESTION_S
+        self, tag: str, timeout: tuple[float, float] = http.QUESTION_S
     ) -> tuple[YarnApplication, ...]:
         """Return the unfinished applications with this tag.
 
@@ -185,7 +133,7 @@ class ResourceManager:
             tagged = [entry for entry in listed if tag in _tags(entry)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
-    def end(self, application_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
+    def end(self, application_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
         """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
@@ -199,10 +147,10 @@ class ResourceManager:
         """Return the URL of an application's page; a standby also redirects browsers."""
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
-    def new_lines(self, found: YarnApplication, place: Any) -> NewLines:  # noqa: ANN401 - from `NewLines`
+    def new_lines(self, found: YarnApplication, place: Any) -> log_tail.NewLines:  # noqa: ANN401 - from `NewLines`
         """Return the lines of the driver's Python since an earlier call that returned `place`."""
-        answer = self._log_file(_log_folder(found), _OUTPUT, LOG_S)
-        return new_contents(answer, _OUTPUT, place or 0, has_ended=found.has_ended)
+        answer = self._log_file(_log_folder(found), _OUTPUT, log_tail.LOG_S)
+        return log_tail.new_contents(answer, _OUTPUT, place or 0, has_ended=found.has_ended)
 
     def last_words(self, found: YarnApplication, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the ends of a driver's log files, by their names; the most useful file is last.
@@ -210,12 +158,17 @@ class ResourceManager:
         The driver's node returns plain text (`NMWebServices.getLogs`). If the node has handed its
         logs to a log server (`yarn.log.server.web-service.url`), it redirects to that server.
         """
-        folder, until, texts = _log_folder(found), time.monotonic() + LOG_S, {}
+        folder, until, texts = _log_folder(found), time.monotonic() + log_tail.LOG_S, {}
         if not is_copied:
-            texts[_OUTPUT] = last_contents(self._log_file(folder, _OUTPUT, LOG_S), _OUTPUT)
+            texts[_OUTPUT] = log_tail.last_contents(
+                self._log_file(folder, _OUTPUT, log_tail.LOG_S), _OUTPUT
+            )
         left_s = max(_SHORTEST_S, until - time.monotonic())
         try:
-            return {_JVM: last_contents(self._log_file(folder, _JVM, left_s), _JVM), **texts}
+            return {
+                _JVM: log_tail.last_contents(self._log_file(folder, _JVM, left_s), _JVM),
+                **texts,
+            }
         except OSError:
             if not texts.get(_OUTPUT, b"").strip():
                 raise
@@ -227,9 +180,9 @@ class ResourceManager:
 
     def not_started(
         self, found: YarnApplication | None, waited_s: float
-    ) -> ApplicationNotStartedError:
+    ) -> errors.ApplicationNotStartedError:
         """Return the error to raise for an application that got no container."""
-        return ApplicationNotStartedError(
+        return errors.ApplicationNotStartedError(
             application="" if found is None else found.id,
             queue="" if found is None else found.queue,
             waited_s=waited_s,
@@ -244,7 +197,7 @@ class ResourceManager:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
@@ -267,25 +220,24 @@ class ResourceManager:
             troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
-        reason = LOGIN_IN_URL.sub("//***@", "; ".join(troubles))
+        reason = log_tail.LOGIN_IN_URL.sub("//***@", "; ".join(troubles))
         # If any resource manager refuses us, report the refusal. The active manager may be one that
         # did not answer; usually it would refuse us, too.
-        failure = ClusterRefusedError if is_refused else ClusterUnavailableError
+        failure = errors.ClusterRefusedError if is_refused else errors.ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
     def _log_file(self, folder: str, name: str, timeout_s: float) -> bytes:
-        """Return the node's answer with the end of one log file of a container."""
         url = f"{folder}/{name}"
         auth = self._login_for(url)
         request = {
             "auth": auth,
-            "params": {"size": str(-LOG_BYTES), **self._named(auth)},
+            "params": {"size": str(-log_tail.LOG_BYTES), **self._named(auth)},
             "timeout": (timeout_s, timeout_s),
             # A redirect must not take the user's own login to a different server.
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
             **_way(url),
         }
-        return read_log(
+        return http.read_log(
             lambda session: session.get(url, stream=True, **request),
             timeout_s=timeout_s,
             name="hiveacid-yarn",
@@ -301,7 +253,7 @@ class ResourceManager:
         auth = self.auth or Negotiate()
         if isinstance(auth, Negotiate):
             return auth
-        with new_session() as session:
+        with http.new_session() as session:
             is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
         return auth if is_own else None
 
@@ -386,8 +338,7 @@ def _user() -> str | None:
 
 
 def _way(url: str) -> dict[str, Any]:
-    """Return the environment's proxies and certificates for a URL, as arguments of `requests`."""
-    return {"proxies": get_environ_proxies(url), "verify": certificates()}
+    return {"proxies": get_environ_proxies(url), "verify": http.certificates()}
 
 
 def _send(
@@ -398,7 +349,7 @@ def _send(
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
     def request() -> requests.Response:
-        with new_session() as session:
+        with http.new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
@@ -426,4 +377,4 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
 
 def _parsing(answer: requests.Response, asked: str) -> AbstractContextManager[None]:
     problem = f"its answer {beginning_of(answer.text, 200)!r} has an unknown form"
-    return parsing(ClusterKind.YARN, asked, problem)
+    return http.parsing(errors.ClusterKind.YARN, asked, problem)

@@ -18,19 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
-    DEFAULT_TERMS,
-    OPENING,
-    CallCheck,
-    RefusedTextError,
-    TextTerms,
-    UnboundParameterError,
-    parsed_expressions,
-    parsed_query,
-)
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import each as _each
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import kind_of as _kind
-from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
+from airflow_hiveacid.spark.engine.expressions import parsed_sql
+from airflow_hiveacid.spark.engine.java_names import JavaNames, each, jvm_of, kind_of, nodes
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
@@ -72,8 +61,8 @@ TEXT_ERRORS: Final = (
     AnalysisException,
     ParseException,
     NotOfOneRowError,
-    RefusedTextError,
-    UnboundParameterError,
+    parsed_sql.RefusedTextError,
+    parsed_sql.UnboundParameterError,
 )
 """The errors for SQL that cannot be parsed, resolved or used."""
 
@@ -135,17 +124,19 @@ class Moment:
     """
 
     literals: JavaObject
-    terms: TextTerms = DEFAULT_TERMS
+    terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
 
     @classmethod
-    def now(cls, spark: SparkSession, terms: TextTerms = DEFAULT_TERMS) -> Moment:
+    def now(
+        cls, spark: SparkSession, terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
+    ) -> Moment:
         """Return the current time, in the session's time zone."""
         jvm = jvm_of(spark)
         plan = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
         computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
         literals = jvm.java.util.HashMap()
         for call, literal in zip(
-            _each(plan.expressions()), _each(computed.expressions()), strict=True
+            each(plan.expressions()), each(computed.expressions()), strict=True
         ):
             literals.put(call.child(), literal.child())
         # Spark transforms its trees with a partial function, and a Scala map is a partial function.
@@ -198,7 +189,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     for name in _SIMPLIFIERS:
         if isinstance(rule := getattr(rules, name), JavaClass):
             plan = rule.apply(plan)
-    (alias,) = _each(plan.expressions())
+    (alias,) = each(plan.expressions())
     companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
     strategy = getattr(companion, "MODULE$")
     for part in _parts(alias.child()):
@@ -208,7 +199,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
             continue
         (position,) = positions
         predicate = translated.get()
-        match operator := _kind(predicate):
+        match operator := kind_of(predicate):
             case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
                 yield Comparison(position=position, operator=operator, values=(predicate.value(),))
             case "In":
@@ -229,7 +220,7 @@ def over_values(
     output = _Output.of(frame)
     ((expression, _),) = _found(frame, [text], moment)
     instead = output.jvm.java.util.HashMap()
-    for attribute in _each(expression.references().toSeq()):
+    for attribute in each(expression.references().toSeq()):
         position = int(output.columns.indexOf(attribute.exprId()))
         instead.put(attribute, _expression_of(output.jvm, values[position]))
     # Transform bottom-up, so that columns inside a new value are not replaced again.
@@ -260,37 +251,33 @@ def _asked(
     spark = frame.sparkSession
     jvm = jvm_of(spark)
     column_of = _columns(jvm)
-    trees = parsed_expressions(spark, jvm, texts, moment.terms)
+    trees = parsed_sql.parsed_expressions(spark, jvm, texts, moment.terms)
     projection = frame.select(
         *[Column(column_of(tree)).alias(f"{_ALIAS}{i}") for i, tree in enumerate(trees)]
     )
     plan = moment.plan_of(projection)
-    aliases = _each(plan.expressions())
+    aliases = each(plan.expressions())
     if not moment.terms.allows_unsafe:
-        calls = CallCheck.of(jvm)
+        calls = parsed_sql.CallCheck.of(jvm)
         for text, alias in zip(texts, aliases, strict=False):
-            if OPENING in text:
+            if parsed_sql.OPENING in text:
                 calls.expression(alias)
     # If an expression contains an aggregate, a window or a generator, the analyser moves that part
     # to a plan node below the projection.
-    if _kind(plan) != "Project" or [node.nodeName() for node in aliases] != ["Alias"] * len(texts):
+    names = ["Alias"] * len(texts)
+    if kind_of(plan) != "Project" or [node.nodeName() for node in aliases] != names:
         raise NotOfOneRowError
     if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
     return projection, plan, aliases
 
 
-def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
-    """Return the rows of a query.
-
-    Raises:
-        AnalysisException, ParseException: Spark cannot parse or resolve the query.
-        RefusedTextError, UnboundParameterError: see these classes.
-    """
+def query(spark: SparkSession, text: str, terms: parsed_sql.TextTerms) -> DataFrame:
+    """Return the rows of a query; errors are those of `parsed_query`, and of its analysis."""
     jvm = jvm_of(spark)
-    frame = DataFrame(dataset_of(spark, parsed_query(spark, jvm, text, terms)), spark)
+    frame = DataFrame(dataset_of(spark, parsed_sql.parsed_query(spark, jvm, text, terms)), spark)
     if not terms.allows_unsafe:
-        CallCheck.of(jvm).query(_analysed(frame))
+        parsed_sql.CallCheck.of(jvm).query(_analysed(frame))
     return frame
 
 
@@ -304,15 +291,15 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     A user's RDD may contain any of these operations.
     """
     plan = _analysed(frame)
-    if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
+    if not is_ours and any(kind_of(node) in _OF_CODE for node in nodes(plan)):
         return False
-    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in _nodes(plan))
+    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in nodes(plan))
 
 
 def _repeats(node: JavaObject) -> bool:
-    if _kind(node) == "LogicalRelation" and _kind(node.relation()) != "HadoopFsRelation":
+    if kind_of(node) == "LogicalRelation" and kind_of(node.relation()) != "HadoopFsRelation":
         return False
-    return _kind(node) in _REPEATABLE and all(e.deterministic() for e in _each(node.expressions()))
+    return kind_of(node) in _REPEATABLE and all(e.deterministic() for e in each(node.expressions()))
 
 
 def expected_bytes(frame: DataFrame) -> int:
@@ -390,7 +377,7 @@ class _Output:
         return cls(sequence(_analysed(frame).output()), jvm)
 
     def used_by(self, expression: JavaObject) -> frozenset[int]:
-        uses = _each(expression.references().toSeq())
+        uses = each(expression.references().toSeq())
         positions = frozenset(int(self.columns.indexOf(use.exprId())) for use in uses)
         if min(positions, default=0) < 0:
             raise NotOfOneRowError
@@ -422,17 +409,11 @@ def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
 
 
 def _parts(condition: JavaObject) -> Iterator[JavaObject]:
-    if _kind(condition) == "And":
+    if kind_of(condition) == "And":
         yield from _parts(condition.left())
         yield from _parts(condition.right())
     else:
         yield condition
-
-
-def _nodes(tree: JavaObject) -> Iterator[JavaObject]:
-    yield tree
-    for child in _each(tree.children()):
-        yield from _nodes(child)
 
 
 def _analysed(frame: DataFrame) -> JavaObject:

@@ -15,13 +15,7 @@ from pyspark.sql.types import BooleanType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.spark.engine.expressions.catalyst import (
-    TEXT_ERRORS,
-    Moment,
-    NotOfOneRowError,
-    Resolved,
-    resolve,
-)
+from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
 
@@ -30,8 +24,8 @@ _MANY_ROWS = "it needs or returns more than one row: omit aggregates, windows an
 
 
 def resolved(
-    table: TableInfo, frame: DataFrame, texts: Sequence[str], moment: Moment
-) -> tuple[Resolved, ...]:
+    table: TableInfo, frame: DataFrame, texts: Sequence[str], moment: catalyst.Moment
+) -> tuple[catalyst.Resolved, ...]:
     """Resolve expressions that can use only the columns of a frame.
 
     Raises:
@@ -41,8 +35,8 @@ def resolved(
         UnsafeTextError: an expression contains a call that is not allowed.
     """
     try:
-        return resolve(frame, texts, moment)
-    except TEXT_ERRORS as error:
+        return catalyst.resolve(frame, texts, moment)
+    except catalyst.TEXT_ERRORS as error:
         if len(texts) > 1:
             # The expressions were analysed together first, because this is much cheaper. At least
             # one expression has failed. So analyse each expression alone to find the failed
@@ -60,16 +54,12 @@ def _in_our_words(table: TableInfo, text: str, error: Exception) -> Exception:
         )
     if isinstance(error, RefusedTextError):
         return UnsafeTextError(of=table.ref, text=text, what=str(error))
-    reason = _MANY_ROWS if isinstance(error, NotOfOneRowError) else reason_of(error)
+    reason = _MANY_ROWS if isinstance(error, catalyst.NotOfOneRowError) else reason_of(error)
     return ExpressionError(table=table.ref, expression=text, reason=reason)
 
 
-def condition(table: TableInfo, text: str, value: Resolved) -> Column:
-    """Return a resolved expression as a condition.
-
-    Raises:
-        ExpressionError: the expression's type is not boolean.
-    """
+def condition(table: TableInfo, text: str, value: catalyst.Resolved) -> Column:
+    """Return a resolved expression as a condition; refuse it if its type is not boolean."""
     if not isinstance(value.type, BooleanType | NullType):
         raise ExpressionError(
             table=table.ref,

@@ -8,15 +8,12 @@ classes are in Spark's jars hive-exec and spark-hive. Executors have these jars,
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from py4j.java_gateway import JavaClass
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger("hiveacid")
 

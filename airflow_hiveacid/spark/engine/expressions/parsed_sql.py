@@ -13,17 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass, JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.spark.engine.java_names import JavaNames
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from airflow_hiveacid.spark.engine.java_names import JavaNames, each, kind_of, nodes
 
 # The tree nodes that are allowed in a query. Every other node is a command, a script, or an
 # unreviewed node of a later Spark version.
@@ -108,12 +106,7 @@ def parsed_expressions(
 
 
 def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerms) -> JavaObject:
-    """Parse a query with Spark's parser, and bind the values of its parameters.
-
-    Raises:
-        ParseException: Spark cannot parse the query.
-        RefusedTextError, UnboundParameterError: see these classes.
-    """
+    """Parse a query, and bind its parameters' values; see `parsed_expressions` for errors."""
     binder = _Binder.of(spark, jvm, terms)
     with _verbatim(spark, [text]):
         parsed = _parser(spark, jvm).parsePlan(text)
@@ -140,22 +133,14 @@ class CallCheck:
         return cls(logical=catalyst.plans.logical, queries=patterns.PLAN_EXPRESSION())
 
     def expression(self, expression: JavaObject) -> None:
-        """Check an expression and its subqueries.
-
-        Raises:
-            RefusedTextError: the expression contains a forbidden call.
-        """
+        """Raise RefusedTextError if an expression or its subqueries contain a forbidden call."""
         self._calls(expression)
         if expression.containsPattern(self.queries):
             for plan in each(_as_plan(self.logical, expression).subqueriesAll()):
                 self.query(plan)
 
     def query(self, plan: JavaObject) -> None:
-        """Check a query, but not the views that it reads.
-
-        Raises:
-            RefusedTextError: the query contains a forbidden call.
-        """
+        """Raise RefusedTextError if a query has a forbidden call; its views are not searched."""
         if plan.deterministic() and not plan.containsPattern(self.queries):
             return
         for node in _nodes_above_views(plan):
@@ -169,16 +154,6 @@ class CallCheck:
             raise RefusedTextError(_REFUSED_CALLS[kind])
         for child in each(expression.children()):
             self._calls(child)
-
-
-def kind_of(node: JavaObject) -> str:
-    """Return the name of a tree node's class."""
-    return str(node.getClass().getSimpleName())
-
-
-def each(seq: JavaObject) -> list[JavaObject]:
-    """Return the elements of a Scala sequence."""
-    return [seq.apply(i) for i in range(seq.size())]
 
 
 def _check_options(name: str, argument: JavaObject, position: int) -> None:
@@ -257,12 +232,6 @@ def _may_exceed_bigint(text: str) -> bool:
     """Return whether SQL may contain a number beyond bigint; the exact search is slow."""
     digits = any(Decimal(number) >= _LARGEST_BIGINT for number in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
-
-
-def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
-    yield plan
-    for child in each(plan.children()):
-        yield from _nodes(child)
 
 
 def _down(expression: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
@@ -360,7 +329,7 @@ class _Binder:
 
     def _check_queries(self, plan: JavaObject) -> None:
         for query in (plan, *each(plan.subqueriesAll())):
-            for node in _nodes(query):
+            for node in nodes(query):
                 self._check_node(node)
 
     def _check_node(self, node: JavaObject) -> None:
@@ -488,7 +457,7 @@ class _Binder:
     def _holding(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
         """Yield the expressions of a plan and its subqueries that contain a tree pattern."""
         for query in (plan, *each(plan.subqueriesAll())):
-            for node in _nodes(query):
+            for node in nodes(query):
                 for expression in each(node.expressions()):
                     yield from _down(expression, pattern)
 

@@ -26,24 +26,25 @@ from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.arrow_scan import TargetFile, deletes_of, read_together
-from airflow_hiveacid.reading.change_scan import (
+from airflow_hiveacid.reading.arrow_scan import (
     IS_BORN,
     VERSION,
     ChangePiece,
+    TargetFile,
+    deletes_of,
+    read_together,
     scan_changes,
     work_of_changes,
 )
-from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile, change_files
 from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID

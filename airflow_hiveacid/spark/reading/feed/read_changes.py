@@ -15,19 +15,18 @@ Example:
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    UnknownColumnError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.change_range import ChangeType
 from airflow_hiveacid.format.state.directories import Listing
@@ -37,27 +36,16 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION
-from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION
 from airflow_hiveacid.reading.pieces import TASK_BYTES
+from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.feed.columns import (
-    CHANGE_COLUMNS,
-    CHANGE_TYPE,
-    CHANGE_VERSION,
-    COMMIT_TIME,
-    IDENTITY_TYPES,
-    ROW_IDENTITY,
-    commit_time,
-    in_order,
-    type_of,
-    without_old_values,
-)
 from airflow_hiveacid.spark.reading.feed.files import (
     ChangedFiles,
     Changes,
@@ -70,8 +58,62 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import Version, WriteRange, between
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.reading.snapshots import ReadSnapshot
+CHANGE_TYPE: Final = "_change_type"
+CHANGE_VERSION: Final = "_version"
+COMMIT_TIME: Final = "_commit_time"
+ROW_IDENTITY: Final = ("_row_write_id", "_row_bucket", "_row_id")
+"""A row's identity: its original write ID, bucket property and row ID. NULL if the row has none."""
+
+CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY)
+"""The columns that follow the table's columns when changes are read."""
+
+IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
+_RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
+
+
+def commit_time(known: Mapping[WriteId, float]) -> Column:
+    """Return the commit time of each change; NULL if no note has the exact second."""
+    if not known:
+        return F.lit(None).cast(TimestampType())
+    times = F.from_json(
+        F.lit(json.dumps({str(w): s for w, s in known.items()})), "map<string,double>"
+    )
+    return F.timestamp_seconds(times[F.col(VERSION).cast("string")])
+
+
+def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
+    """Return a column with the type of each change: insert, delete, or an image of an update."""
+    is_born = F.col(IS_BORN)
+    plain = F.when(is_born, ChangeType.INSERT.value).otherwise(ChangeType.DELETE.value)
+    if not keys:
+        return plain
+    # In a net range, a key has one change, even if several writes changed its row.
+    group = [*([] if is_net else [CHANGE_VERSION]), *map(quoted, keys)]
+    alike = Window.partitionBy(*group)
+    came = F.count(F.when(is_born, 1)).over(alike)
+    went = F.count(F.when(~is_born, 1)).over(alike)
+    image = F.when(is_born, ChangeType.UPDATE_POSTIMAGE.value).otherwise(
+        ChangeType.UPDATE_PREIMAGE.value
+    )
+    return F.when((came == 1) & (went == 1), image).otherwise(plain)
+
+
+def without_old_values(rows: DataFrame, names: Collection[str]) -> DataFrame:
+    """Set these columns to NULL in removed rows.
+
+    Some of these values were read anyway. Either the file with these values also has inserted rows,
+    or a condition needs the values.
+    """
+    return rows.withColumns({n: F.when(F.col(IS_BORN), F.col(quoted(n))) for n in sorted(names)})
+
+
+def in_order(rows: DataFrame, *, is_small: bool) -> DataFrame:
+    """Sort changes by version, type and row ID; if `is_small`, they are already in one task."""
+    rank = F.lit(None).cast("int")
+    for kind, number in _RANK.items():
+        rank = F.when(F.col(CHANGE_TYPE) == kind.value, number).otherwise(rank)
+    order = [F.col(CHANGE_VERSION), rank, *map(F.col, ROW_IDENTITY)]
+    return rows.sortWithinPartitions(*order) if is_small else rows.orderBy(*order)
 
 
 def read_changes(  # noqa: PLR0913 - each argument is an independent choice
@@ -275,12 +317,12 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
     the `oldest` of the error is the first version after which the changes of all partitions can be
     read.
     """
-    refused: list[ChangesGoneError] = []
+    refused: list[errors.ChangesGoneError] = []
 
     def segments_of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
         try:
             return [(root[0], segment) for segment in query.writes.segments(*root)]
-        except ChangesGoneError as error:
+        except errors.ChangesGoneError as error:
             refused.append(error)
             return []
 
@@ -290,7 +332,7 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
     if refused:
         # The range must be readable in all partitions, so use the latest of their starts.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
-        raise ChangesGoneError(
+        raise errors.ChangesGoneError(
             table=target.table.ref,
             since=query.writes.part.since.high_watermark,
             oldest=worst.oldest,
@@ -381,23 +423,19 @@ def keys_of(
 
 
 def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of a table's columns as the table spells them, without duplicates.
-
-    Raises:
-        UnknownColumnError: the table has no such column.
-    """
+    """Return a table's columns as it spells them, without duplicates; refuse other names."""
     table_columns = table.column_names
     columns = tuple(dict.fromkeys(name.lower() for name in names))
     for name in columns:
         if name not in table_columns:
-            raise UnknownColumnError(table=table.ref, column=name, known=table_columns)
+            raise errors.UnknownColumnError(table=table.ref, column=name, known=table_columns)
     return columns
 
 
 def _require_free_names(table: TableInfo) -> None:
     conflicts = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
     if conflicts:
-        raise UnsupportedTableError(
+        raise errors.UnsupportedTableError(
             table=table.ref,
             detail=f"its column {conflicts[0]} has the name of a change column; rename it",
         )

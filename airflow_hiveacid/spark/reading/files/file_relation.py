@@ -4,31 +4,53 @@
 more than 32 paths, and each row would contain only its file's path. But the driver's own listing
 has all files with their lengths. So Spark's `InMemoryFileIndex` gets them as its cache of listings.
 Spark provides a file's modification time as metadata of each row, and does not use it otherwise. So
-this time is set to the file's number.
+this time is set to the file's number (`reading.request`).
+
+Java's ORC gets a filter, so that it reads only row groups that may contain wanted rows. Spark would
+filter on a column `row.x`, a name that ORC does not find in an ACID file. So we build the filter
+with the table's names, and pass it in the options that Spark uses for its own filter. A file always
+has statistics of its integers and dates, and all engines compare them in the same way. Statistics
+of strings cannot be used: writers omit long strings, which ORC then mistakes for NULLs, and beyond
+U+FFFF Java's order differs from the order of the bytes.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
+import re
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from py4j.java_gateway import JavaObject
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
+from airflow_hiveacid.format.bucket_codec import (
+    BUCKET_SHIFT,
+    MAX_BUCKET_ID,
+    VERSION_SHIFT,
+    BucketCodec,
+)
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.table import FileFormat, PartitionInfo, TableInfo
-from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
-from airflow_hiveacid.spark.engine.java_names import jvm_of, unknown_calls
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, partition_at
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+    unknown_calls,
+)
 from airflow_hiveacid.spark.engine.session import runs_in_utc
+from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 log = logging.getLogger("hiveacid")
 
@@ -189,3 +211,95 @@ def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
     kind = jvm.org.apache.hadoop.fs.FileStatus
     none: JavaObject = spark.sparkContext._gateway.new_array(kind, 0)  # noqa: SLF001
     return mapper.readValue(json.dumps(each), none.getClass())
+
+
+def partition_of(number: SparkColumn) -> SparkColumn:
+    """Return the partition positions from a column of file numbers."""
+    return F.shiftright(number, FILE_BITS).cast("int")
+
+
+def file_of(number: SparkColumn) -> SparkColumn:
+    """Return the positions of the files from a column of file numbers."""
+    return number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+
+
+def bucket_of(bucket_property: SparkColumn) -> SparkColumn:
+    """Return the bucket in a row's bucket property, as `format.bucket_codec.decode` does."""
+    version = F.shiftright(bucket_property, VERSION_SHIFT)
+    bucket = F.shiftright(bucket_property, BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
+    return F.when(version == F.lit(int(BucketCodec.V1)), bucket).otherwise(bucket_property)
+
+
+def looked_up(
+    values: Sequence[str | None], data_type: DataType, position: SparkColumn
+) -> SparkColumn:
+    """Look up each row's string by position in a list from the driver, and cast it.
+
+    The list becomes one literal, so the query needs no join. Spark evaluates a filter on these
+    values for each file before it opens the file. Positions are 0-based.
+    """
+    if len(set(values)) == 1:
+        return F.lit(values[0]).cast(data_type)
+    texts = F.from_json(F.lit(json.dumps(values)), "array<string>")
+    array = (
+        texts
+        if isinstance(data_type, StringType)
+        else texts.cast(f"array<{data_type.simpleString()}>")
+    )
+    return array[position]
+
+
+_PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_FILTER: Final = "orc.kryo.sarg"
+_COLUMNS: Final = "orc.sarg.column.names"
+
+
+def search_argument(
+    spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
+) -> dict[str, object]:
+    """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
+    usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
+    jvm = jvm_of(spark)
+    spark_sql = jvm.org.apache.spark.sql
+    filters = [
+        getattr(spark_sql.sources, name)(column.name, value)
+        for column in usable
+        if column.name in ranges
+        for name, value in _comparisons(spark, ranges[column.name])
+    ]
+    if not filters:
+        return {}
+    schema = spark_sql.types.DataType.fromJson(struct_of(usable).json())
+    orc = spark_sql.execution.datasources.orc.OrcFilters
+    arguments = [schema, jvm.PythonUtils.toSeq(filters)]
+    try:
+        argument = call_of_any_release(orc.createFilter, arguments, jvm.scala.Option.apply(None))
+    except UnknownJavaCallError:
+        return {}  # without a filter, ORC reads all rows
+    if argument.isEmpty():
+        return {}
+    is_loaded = False
+    settings = jvm.org.apache.hadoop.conf.Configuration(is_loaded)
+    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(
+        settings, argument.get(), schema.fieldNames()
+    )
+    return {key: settings.get(key) for key in (_FILTER, _COLUMNS)}
+
+
+def _comparisons(
+    spark: SparkSession, key_range: KeyRange
+) -> Iterator[tuple[str, JavaObject | object]]:
+    """Yield the comparisons that ORC evaluates correctly: the name in Spark, and a value."""
+    for name, end in (("GreaterThanOrEqual", key_range.low), ("LessThanOrEqual", key_range.high)):
+        match end:
+            case dt.date():
+                # Java's dates lack the days that the calendar switch skipped. The files read here
+                # have no older dates.
+                if end < SWITCHOVER:
+                    continue
+                yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
+            case int():
+                yield name, end
+            case _:
+                pass

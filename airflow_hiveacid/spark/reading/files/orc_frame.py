@@ -3,8 +3,7 @@
 Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
 file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
 they are in many partitions. Spark gets no partition columns, because Java's ORC would treat them as
-additional root columns. Facts about a row's file are looked up by the file's number
-(`file_numbers`).
+additional root columns. Facts about a row's file are looked up by the file's number.
 
 Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
 schema in the ACID columns once more. So every root column is used in a condition that is always
@@ -26,57 +25,43 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, free_name
 from airflow_hiveacid.reading.orc_fit import DeleteFile
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.spark.reading.files.file_numbers import partition_of
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
-from airflow_hiveacid.spark.reading.files.search_argument import search_argument
+from airflow_hiveacid.spark.reading.files.file_relation import (
+    NumberedFile,
+    partition_of,
+    rows_of_files,
+    search_argument,
+)
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.row_schema import (
-    BUCKET_PROPERTY,
-    CURRENT_WRITE_ID,
-    IDENTITY_COLUMNS,
-    OPERATION,
-    ROW,
-)
 from airflow_hiveacid.storage.values.calendars import day_of
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000
 _LONGS: Final = 1 << 63
 _IDENTITY: Final = tuple(
-    StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
-    for name in IDENTITY_COLUMNS
+    T.StructField(name, T.IntegerType() if name == row_schema.BUCKET_PROPERTY else T.LongType())
+    for name in row_schema.IDENTITY_COLUMNS
 )
-POSITION_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
+POSITION_FIELDS: Final = (T.StructField(NUMBER, T.LongType()), *_IDENTITY)
 """The fields of a row's position: the number of its file, and its row ID."""
 
 _ROOT: Final = (
-    StructField(OPERATION, IntegerType()),
+    T.StructField(row_schema.OPERATION, T.IntegerType()),
     *_IDENTITY,
-    StructField(CURRENT_WRITE_ID, LongType()),
+    T.StructField(row_schema.CURRENT_WRITE_ID, T.LongType()),
 )
 _MARK: Final = "__"
 """The prefix of helper columns."""
@@ -127,36 +112,41 @@ def live_rows(
     """
     # Reading this column costs nothing, because no file contains it.
     absent = free_name("absent", [c.name for c in request.table_columns])
-    fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in request.columns]
-    schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
+    fields = [
+        T.StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in request.columns
+    ]
+    schema = T.StructType(
+        [*_ROOT, T.StructField(row_schema.ROW, T.StructType([*fields, _absent(absent)]))]
+    )
     options = {**READ_OPTIONS, **search_argument(spark, request.columns, request.ranges)}
     rows = rows_of_files(spark, files.data, schema, options)
-    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
+    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{row_schema.ROW}.{absent}"]))
     for name, key_range in request.ranges.items():
-        rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), key_range))
+        rows = rows.where(_in_range(F.col(f"{row_schema.ROW}.{quoted(name)}"), key_range))
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in POSITION_FIELDS]).alias(position)
     return rows.select(
-        where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in request.columns]
+        where,
+        *[value_of(spark, c, F.col(f"{row_schema.ROW}.{quoted(c.name)}")) for c in request.columns],
     )
 
 
-def _absent(name: str) -> StructField:
-    return StructField(name, IntegerType())
+def _absent(name: str) -> T.StructField:
+    return T.StructField(name, T.IntegerType())
 
 
-def as_read(data_type: DataType) -> DataType:
+def as_read(data_type: T.DataType) -> T.DataType:
     """Return the type to request from Spark's reader: for a wall-clock time, an instant in UTC."""
     match data_type:
-        case TimestampNTZType():
-            return TimestampType()
-        case ArrayType():
-            return ArrayType(as_read(data_type.elementType))
-        case MapType():
-            return MapType(as_read(data_type.keyType), as_read(data_type.valueType))
-        case StructType():
-            return StructType([StructField(f.name, as_read(f.dataType)) for f in data_type])
+        case T.TimestampNTZType():
+            return T.TimestampType()
+        case T.ArrayType():
+            return T.ArrayType(as_read(data_type.elementType))
+        case T.MapType():
+            return T.MapType(as_read(data_type.keyType), as_read(data_type.valueType))
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, as_read(f.dataType)) for f in data_type])
         case _:
             return data_type
 
@@ -220,16 +210,16 @@ def _without(
     arrow_deletes = [entry for entry in deletes if not entry.delete.is_native]
     frames = []
     if native:
-        empty_row = StructField(ROW, StructType([_absent(absent)]))
-        events = rows_of_files(spark, native, StructType([*_ROOT, empty_row]), READ_OPTIONS)
-        names = [*(f.name for f in _ROOT), f"{ROW}.{absent}"]
+        empty_row = T.StructField(row_schema.ROW, T.StructType([_absent(absent)]))
+        events = rows_of_files(spark, native, T.StructType([*_ROOT, empty_row]), READ_OPTIONS)
+        names = [*(f.name for f in _ROOT), f"{row_schema.ROW}.{absent}"]
         frames.append(events.where(_never_false(names)))
     if arrow_deletes:
         pieces = [
             _Deletes(file=entry.delete.file, number=entry.file.number, write_ids=write_ids)
             for entry in arrow_deletes
         ]
-        frames.append(run_tasks(spark, _read_deletes, pieces, StructType(list(POSITION_FIELDS))))
+        frames.append(run_tasks(spark, _read_deletes, pieces, T.StructType(list(POSITION_FIELDS))))
     dead = reduce(lambda a, b: a.union(b), [frame.select(*keys) for frame in frames])
     if sum(entry.delete.rows for entry in deletes) <= _BROADCAST_DELETES:
         dead = dead.hint("broadcast")
@@ -248,8 +238,8 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
     ]
     ranges = [(part, bounds) for part, bounds in parts if bounds is not None]
     if len(ranges) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in ranges) >= _LONGS:
-        names = (NUMBER, *IDENTITY_COLUMNS)
-        values = (parts[0][0], *(F.col(name) for name in IDENTITY_COLUMNS))
+        names = (NUMBER, *row_schema.IDENTITY_COLUMNS)
+        values = (parts[0][0], *(F.col(name) for name in row_schema.IDENTITY_COLUMNS))
         return [
             value.alias(f"{_MARK}{name}_key") for name, value in zip(names, values, strict=True)
         ]
@@ -265,7 +255,7 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
 
 def _identity_parts() -> tuple[SparkColumn, ...]:
     """Return the row ID as four integers; the bucket property is split into two parts."""
-    write_id, bucket, row_id = (F.col(name).cast("long") for name in IDENTITY_COLUMNS)
+    write_id, bucket, row_id = (F.col(name).cast("long") for name in row_schema.IDENTITY_COLUMNS)
     statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
     return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id
 
@@ -322,6 +312,6 @@ def _read_deletes(piece: _Deletes) -> Iterator[pa.RecordBatch]:
     for events in visible_events(read_identity(piece.file), piece.write_ids):
         number = pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows)
         yield pa.RecordBatch.from_arrays(
-            [number, *(events.column(name) for name in IDENTITY_COLUMNS)],
-            names=[NUMBER, *IDENTITY_COLUMNS],
+            [number, *(events.column(name) for name in row_schema.IDENTITY_COLUMNS)],
+            names=[NUMBER, *row_schema.IDENTITY_COLUMNS],
         )

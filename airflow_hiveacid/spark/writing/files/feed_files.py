@@ -22,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from airflow_hiveacid.reading.pieces import arrow_schema
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.stores.change_feed import task_file
@@ -29,14 +30,6 @@ from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 
 _SCHEMA: Final = "name string, rows long, size_bytes long, kinds string"
-_ANSWER: Final = pa.schema(
-    [
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("size_bytes", pa.int64()),
-        ("kinds", pa.string()),
-    ]
-)
 _ROW_GROUP_BYTES: Final = 32 << 20
 
 
@@ -83,7 +76,7 @@ def _write(
     groups = _groups(first, some)
     file = _written(first.schema, groups, location=location, number=number, counted=counted)
     answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
-    yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
+    yield pa.RecordBatch.from_pylist([answer], schema=arrow_schema(_SCHEMA))
 
 
 def _written(

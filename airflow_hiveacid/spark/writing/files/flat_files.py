@@ -26,6 +26,7 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 from pyspark.sql import DataFrame, SparkSession
@@ -35,24 +36,84 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+    unknown_calls,
+)
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
 from airflow_hiveacid.storage.acid.row_schema import type_tree
-from airflow_hiveacid.storage.acid.write.flat_copy import (
-    FlatCopy,
-    FlatIdentity,
-    FlatPart,
-    copy_flat,
-)
+from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
+from airflow_hiveacid.storage.stores.hadoop_settings import given_settings, without_observers
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, WritePlan, Written
+
+_COUNT: Final = "numOutputRows"
+
+_log = logging.getLogger(__name__)
+
+
+def write_orc(
+    rows: DataFrame, directory: str, options: Mapping[str, str], by: Sequence[str]
+) -> int | None:
+    """Write rows with Spark and return their number, or None if Spark does not report it.
+
+    `options` override the session's settings. Spark partitions the rows into directories by the
+    columns `by`. If the write fails, ignore any files in the directory.
+    """
+    spark = rows.sparkSession
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    java_options = jvm.java.util.HashMap()
+    for name, value in {**options, "path": directory}.items():
+        java_options.put(name, value)
+    to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
+    arguments = [
+        spark._jsparkSession,  # noqa: SLF001 - there is no public way
+        "orc",
+        to_seq([]),
+        not_given,
+        to_seq(list(by)),
+        not_given,
+        jvm.PythonUtils.toScalaMap(java_options),
+        not_given,
+    ]
+    try:
+        source = call_of_any_release(sql.execution.datasources.DataSource, arguments, not_given)
+        plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
+        with unknown_calls():
+            command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
+    except UnknownJavaCallError:
+        _log.warning("this release of Spark does not say how many rows it writes; they are counted")
+        rows.write.format("orc").options(**options).partitionBy(*by).save(directory)
+        return None
+    return _counted(dataset_of(spark, command).queryExecution().commandExecuted())
+
+
+def _counted(plan: JavaObject) -> int | None:
+    """Return the row count from the plan of an executed command, unwrapping the outer nodes."""
+    while True:
+        match str(plan.getClass().getSimpleName()):
+            case "CommandResult":
+                plan = plan.commandPhysicalPlan()
+            case "AdaptiveSparkPlanExec":
+                plan = plan.executedPlan()  # the final plan; this is the plan that was executed
+            case "ResultQueryStageExec":  # Spark 4 only
+                plan = plan.plan()
+            case "DataWritingCommandExec":
+                metric = plan.metrics().get(_COUNT)
+                return int(metric.get().value()) if metric.isDefined() else None
+            case _:
+                return None
+
 
 log = logging.getLogger("hiveacid")
 
@@ -103,7 +164,7 @@ class BucketCopy:
     """The plan to copy flat files into one bucket file, as plain values."""
 
     bucket: BucketId
-    sources: tuple[FlatPart, ...]
+    sources: tuple[flat_copy.FlatPart, ...]
     size_bytes: int
 
 
@@ -132,8 +193,7 @@ def can_write_flat(plan: WritePlan) -> bool:
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Write rows with Spark, copy them into bucket files, and return one record per file.
 
-    Raises:
-        UnsupportedFileError: the rows must be written in a different way, or some rows were lost.
+    If the rows must be written in a different way, or rows were lost, raise UnsupportedFileError.
     """
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)
@@ -229,13 +289,15 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     return copies
 
 
-def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
+def _parts(file: FlatFile) -> list[tuple[flat_copy.FlatPart, int]]:
     """Return a file as one part, or a large file as several, each with its approximate size."""
     count = max(1, round(file.size_bytes / _PART_BYTES))
     size = -(-file.size_bytes // count)
     return [
         (
-            FlatPart(uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None),
+            flat_copy.FlatPart(
+                uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None
+            ),
             size,
         )
         for i in range(count)
@@ -267,18 +329,18 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
         return staging.attempt_path(directory, data_file(bucket, plan.table.kind), attempt)
 
     for copy in task.copies:
-        work = FlatCopy(
+        work = flat_copy.FlatCopy(
             columns=plan.columns,
             sources=copy.sources,
             identity=None
             if is_plain
-            else FlatIdentity(
+            else flat_copy.FlatIdentity(
                 write_id=plan.write_id, bucket_property=encode(copy.bucket, plan.statement_id)
             ),
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
-        bucket_copy = copy_flat(work, partial(new_file, copy.bucket))
+        bucket_copy = flat_copy.copy_flat(work, partial(new_file, copy.bucket))
         if bucket_copy is not None:
             written = Written(
                 partition=_NO_PARTITION if bucket_copy.key is None else bucket_copy.key,

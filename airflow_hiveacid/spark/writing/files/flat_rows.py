@@ -16,16 +16,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    CharType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.session import runs_in_utc
@@ -63,7 +56,7 @@ def flat_rows(
         return None
     if has_times(table.columns) and not _stores_clocks(spark):
         return None
-    types = {f"c{i}": parse_type(column.type) for i, column in enumerate(table.columns)}
+    types = {f"c{i}": hive.parse_type(column.type) for i, column in enumerate(table.columns)}
     chosen = [
         (values[column.name] if column.name in values else _nothing(type_)).alias(name)
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
@@ -78,7 +71,7 @@ def flat_rows(
     return rebalanced(rows.withColumn(GROUP, F.xxhash64(KEY)), GROUP)
 
 
-def _nothing(hive_type: HiveType) -> Column:
+def _nothing(hive_type: hive.HiveType) -> Column:
     return F.lit(None).cast(spark_type(hive_type))
 
 
@@ -87,29 +80,29 @@ def _stores_clocks(spark: SparkSession) -> bool:
     return runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
 
 
-def _flat(hive_type: HiveType, name: str) -> Column | None:
+def _flat(hive_type: hive.HiveType, name: str) -> Column | None:
     """Return the column in the form that Spark must store; None if it already has this form.
 
     A task fails on a value that only `event_files` can store correctly.
     """
     match hive_type:
-        case PrimitiveType(name="date"):
+        case hive.PrimitiveType(name="date"):
             # Spark would convert old dates to the hybrid calendar, and would change ten days of
             # 1582.
             return F.unix_date(name)
-        case PrimitiveType(name=kind) if kind in ("timestamp", TIMESTAMP_LOCAL):
+        case hive.PrimitiveType(name=kind) if kind in ("timestamp", hive.TIMESTAMP_LOCAL):
             # Cast to an instant. In UTC, the instant is the wall-clock time; Spark stores
             # TIMESTAMP_NTZ as a number.
             clock = F.col(name).cast("timestamp")
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))
             return _unless(is_wrong, clock, "a timestamp")
-        case CharType(length=length):
+        case hive.CharType(length=length):
             text = F.rtrim(name)
             is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
             padded = F.rpad(text, length, " ")
             return _unless((F.length(text) > length) | is_odd, padded, f"text for {hive_type}")
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             is_odd = (F.length(name) > length) | F.col(name).rlike(_REPLACED)
             is_long = F.octet_length(name) > length
             return _unless(is_long & is_odd, F.col(name), f"text for {hive_type}")

@@ -1,11 +1,12 @@
-"""Choice of the bucket file for each new row, and of the number of bucket files.
+"""Hashes of rows, and the choice of the bucket file for each new row.
 
-The input is a frame of new rows; the output adds the column `_bucket`.
+A hash is of one row, or of a whole frame in any order. `spread` adds the column `_bucket`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,12 +14,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql import types as T
 
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import HiveType, parse_type
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.tasks import task_of
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.hashing import bucket_ids
+
+_SUM: Final = "decimal(38,0)"
+_BOOLEAN: Final = T.BooleanType()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDigest:
+    """The digest of a frame: its number of rows, and the sum of the rows' hashes."""
+
+    rows: int
+    hashes: int
+
+
+def hash_of(values: Sequence[tuple[T.DataType, Column]]) -> Column:
+    """Return a 64-bit hash of a row's values."""
+    # Spark does not hash maps, because equal maps may have their entries in different orders.
+    return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
+
+
+def row_digest(rows: DataFrame) -> RowDigest:
+    """Return the digest of a frame's rows."""
+    fields = [(field.dataType, F.col(quoted(field.name))) for field in rows.schema.fields]
+    # Spark's hash skips NULLs, so (1, NULL) and (NULL, 1) have the same hash.
+    lacks = [(_BOOLEAN, F.col(quoted(field.name)).isNull()) for field in rows.schema.fields]
+    hashes = F.sum(hash_of([*fields, *lacks]).cast(_SUM))
+    count, total = rows.select(F.count(F.lit(1)), hashes).collect()[0]
+    return RowDigest(rows=count, hashes=int(total or 0))
+
+
+def _holds_map(data_type: T.DataType) -> bool:
+    match data_type:
+        case T.MapType():
+            return True
+        case T.ArrayType():
+            return _holds_map(data_type.elementType)
+        case T.StructType():
+            return any(_holds_map(f.dataType) for f in data_type.fields)
+        case _:
+            return False
+
 
 _ROWS_PER_WRITER: Final = 500_000
 """The number of new rows per bucket file in an unbucketed table."""
@@ -42,9 +84,9 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
     written twice, even if part of the shuffle is lost after some writers have finished.
     """
     if table.num_buckets:
-        schema = StructType(
+        schema = T.StructType(
             [
-                StructField("_bucket", IntegerType()) if f.name == "_bucket" else f
+                T.StructField("_bucket", T.IntegerType()) if f.name == "_bucket" else f
                 for f in rows.schema
             ]
         )

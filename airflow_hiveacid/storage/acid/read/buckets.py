@@ -16,8 +16,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.dangling import buckets_read, require_rows
-from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
-from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
+from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ def buckets_by_rows(
         return root_buckets
     by_id = {bucket.bucket_id: bucket for bucket in root_buckets}
     numbers = sorted({*by_id, *(number for buckets in shared.values() for number in buckets)})
-    deletes = _by_path(file for bucket in root_buckets for file in bucket.deletes)
+    deletes = tuple({file.path: file for b in root_buckets for file in b.deletes}.values())
 
     def files_of(number: BucketId, files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
         return tuple(f for f in files if number in spread[f.path])
@@ -116,10 +115,6 @@ def _buckets_by_file(
     return {f.path: frozenset({f.bucket_id, *(buckets.get(f.path) or ())}) for f in inserts}
 
 
-def _by_path(files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
-    return tuple({file.path: file for file in files}.values())
-
-
 def buckets_of(
     states: Iterable[AcidState], write_ids: ValidWriteIdList | None = None
 ) -> tuple[tuple[BucketFiles, ...], ...]:
@@ -146,11 +141,8 @@ def _grouped(
 
 
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
-    """Yield the path and length of each file whose footer must be read.
-
-    Files with invalid names are skipped. Files that are still open for streaming are also skipped.
-    The committed length of such files is read later.
-    """
+    # Skip files with invalid names. Skip files that are still open for streaming, too: their
+    # committed length is read later.
     for entry in root_files.state.originals:
         if isinstance(parse_file_name(entry.name), OriginalFileName):
             yield root_files.path(entry), entry.size_bytes

@@ -1,18 +1,17 @@
 """Read the rows that were inserted or deleted in a range of write IDs, as Arrow batches.
 
-Input is the data files of one segment of a root's history (`format.state.change_range`). Each data
-file has the delete files that may contain events for its rows. Output is the rows with their
-changes. A row is inserted ("born" in the code) at the write ID of its insert event. A row is
-deleted ("dies") at the write ID of its first delete event, or of the overwrite that ends the
-segment. Two kinds of rows are not reported:
+Input is the data files of one segment of a root's history (`format.state.change_range`), each with
+the delete files that may contain events for its rows. A row is inserted ("born" in the code) at the
+write ID of its insert event. It is deleted ("dies") at that of its first delete event, or of the
+overwrite that ends the segment. Two kinds of rows are not reported:
 
 * A row that was deleted before the range; no version of the range shows such a row.
 * A row that was inserted in the range, and deleted at the same or a lower write ID. A lower write
-  ID is possible, because a write may wait for its locks. During the wait, writes with higher write
-  IDs may commit. The waiting write then sees the rows of these writes.
+  ID is possible, because a write may wait for its locks, while writes with higher write IDs commit.
+  The waiting write then sees the rows of these writes.
 
-If no row of a file was inserted in the range, this module reads only those rows of the file that
-were deleted in the range. The module reads only the stripes that may contain these rows.
+If no row of a file was inserted in the range, this module reads only rows that were deleted in the
+range, and only the stripes that may contain them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
-from airflow_hiveacid.storage.acid.identity import Keys, Mask, current_write_ids
+from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
@@ -181,7 +180,7 @@ def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iter
     keys = Keys.of(events)
     birth = keys.original
     death = _deaths_at(keys, deaths, manner.ends_with)
-    born = _held(birth, manner.part)
+    born = visible_mask(birth, manner.part.until) & ~visible_mask(birth, manner.part.since)
     unseen = keys.found_in(deaths.deleted_before) | (born & (death != _ALIVE) & (death <= birth))
     born &= ~unseen
     dead = (death != _ALIVE) & ~unseen
@@ -203,10 +202,6 @@ def _deaths_at(keys: Keys, deaths: Deaths, ends_with: WriteId | None) -> Ints:
     if mine.any():
         write_ids[mine] = deaths.write_ids[deaths.keys.found_in(keys)]
     return write_ids
-
-
-def _held(write_ids: npt.NDArray[np.integer], part: ChangeRange) -> Mask:
-    return visible_mask(write_ids, part.until) & ~visible_mask(write_ids, part.since)
 
 
 def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:

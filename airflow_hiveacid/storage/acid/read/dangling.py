@@ -1,11 +1,10 @@
 """Find visible delete events for lost rows: rows in a bucket that has no file.
 
 Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
-row between the two deletes. Then the second event refers to a missing row, and its bucket may have
-no file. But no row was lost in this case. A base covers all writes up to its write ID. So a base
-shows whether a file was lost. If a row of a covered write is not in the base, a delete event or an
-overwrite removed it. A row of a later write is in a delta that no compaction has read. So the file
-of this delta must exist.
+row between the two deletes, and its bucket may then have no file, although no row was lost. A base
+covers all writes up to its write ID: if a row of a covered write is not in the base, a delete event
+or an overwrite removed it. A row of a later write is in a delta that no compaction has read, so the
+file of this delta must exist.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
+from airflow_hiveacid.storage.acid.read.files import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 
 _log = logging.getLogger(__name__)
@@ -83,8 +82,6 @@ def require_rows(
 
 
 class _Hit(NamedTuple):
-    """The buckets that contain the rows of delete events."""
-
     must_be_there: set[BucketId]
     in_base: set[BucketId]
     """Buckets of rows that the base covers; a compaction or an overwrite may have removed these
@@ -92,7 +89,6 @@ class _Hit(NamedTuple):
 
 
 def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: AcidState) -> _Hit:
-    """Return the buckets that contain the rows of a delete file's visible events."""
     hit = _Hit(set(), set())
     events = read_identity(file)
     for batch in events if write_ids is None else visible_events(events, write_ids):
@@ -121,11 +117,8 @@ def _buckets(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
 
 
 def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:
-    """Return a mask of the write IDs that are covered by the base but by no live delta.
-
-    The base of an overwrite does not cover the overwrite's own write ID, because no compaction has
-    removed rows of this write.
-    """
+    # Mask the write IDs that the base covers, but no live delta. The base of an overwrite does not
+    # cover its own write ID, because no compaction has removed rows of this write.
     if state.base is None:
         return np.zeros(len(original), dtype=bool)
     covered: npt.NDArray[np.bool_] = (

@@ -39,11 +39,7 @@ _OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
 
 
 def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Raise an error if a delta file has update or delete events in the old format (before Hive 3).
-
-    Raises:
-        UnsupportedFileError: the footer shows that the file contains such events.
-    """
+    """Raise UnsupportedFileError if a delta's footer shows updates or deletes of old Hive."""
     if file.kind is not FileKind.DATA or not has_acid_columns(tail):
         return
     _, greatest = tail.integer_range(OPERATION_COLUMN_ID) or (None, Operation.INSERT)

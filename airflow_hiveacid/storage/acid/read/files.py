@@ -1,8 +1,8 @@
 """Find the facts about a root's visible files that readers need before they open the files.
 
-This module finds out whether a file has ACID columns. The module also finds the row identities of
+These are: whether a file has ACID columns, its rows, buckets and write IDs, the row identities of
 files without ACID columns, and the committed length of files that are still open for streaming. If
-the file names do not show these facts, the module reads footers. This module must not read rows.
+the file names do not show them, the module reads footers. It must not read rows.
 """
 
 from __future__ import annotations
@@ -10,31 +10,113 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
-from airflow_hiveacid.format.names import (
-    FLUSH_LENGTH_SUFFIX,
-    BaseName,
-    BucketFileName,
-    DeltaName,
-    OriginalFileName,
-    parse_directory_name,
-    parse_file_name,
-)
+from airflow_hiveacid.format import names
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode, encode
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
-from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    SyntheticIdentity,
+    has_acid_columns,
+)
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
+
+_WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterFacts:
+    """The facts from one file's footer.
+
+    `buckets` contains all buckets between the least and the greatest bucket property. `write_ids`
+    is the pair of the least and the greatest original write ID. Unknown fields are None.
+    """
+
+    is_acid: bool
+    rows: int
+    buckets: frozenset[BucketId] | None
+    write_ids: tuple[WriteId, WriteId] | None
+
+
+def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
+    """Return the facts from one file's footer."""
+    tail = read_tail(fs, path, length)
+    is_acid = has_acid_columns(tail)
+    bounds = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
+    return FooterFacts(
+        is_acid=is_acid,
+        rows=tail.rows,
+        buckets=frozenset() if not tail.rows else None if bounds is None else _between(*bounds),
+        write_ids=_write_ids(tail) if is_acid else None,
+    )
+
+
+def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
+    """Return the least and greatest original write ID; None if statistics are incomplete."""
+    statistics = tail.statistics(_WRITE_ID_COLUMN_ID)
+    bounds = tail.integer_range(_WRITE_ID_COLUMN_ID)
+    if bounds is None or statistics is None or statistics.values != tail.rows:
+        return None
+    return WriteId(bounds[0]), WriteId(bounds[1])
+
+
+def _between(least: int, most: int) -> frozenset[BucketId] | None:
+    # Unknown if `least` and `most` have different codecs, or if the range exceeds the maximum
+    # number of buckets of a table. Without this limit, a range of V0 properties could give a set of
+    # half a billion numbers.
+    try:
+        first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
+    except InvalidNameError:
+        return None
+    if (
+        first.codec_version != last.codec_version
+        or last.bucket_id - first.bucket_id > MAX_BUCKET_ID
+    ):
+        return None
+    return frozenset(map(BucketId, range(first.bucket_id, last.bucket_id + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Footers:
+    """A cache of footer facts for one plan on one store; each footer is read once.
+
+    Do not keep the cache longer than the plan, because a different file may later have the same
+    name.
+    """
+
+    store: str
+    _facts: dict[str, FooterFacts] = field(default_factory=dict)
+
+    def read(self, files: Sequence[tuple[str, int]]) -> None:
+        """Read the footers of files (path and length) in parallel; each read may be slow."""
+        missing = [(path, length) for path, length in files if path not in self._facts]
+        fs = client_of(self.store)
+        footers = each_in_threads(lambda file: footer_facts(fs, *file), missing)
+        for (path, _), facts in zip(missing, footers, strict=True):
+            self._facts[path] = facts
+
+    def of(self, path: str, length: int) -> FooterFacts:
+        """Return the facts about one file."""
+        if path not in self._facts:
+            self._facts[path] = footer_facts(client_of(self.store), path, length)
+        return self._facts[path]
+
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)
@@ -106,15 +188,18 @@ def _in_directory(
 ) -> Iterator[AcidFile]:
     directory.require_known_files(root_files.state.location)
     raw: list[FileEntry] = []
-    low, high = _bounds(directory, kind)
+    low = _BEFORE_ALL
+    high: WriteId | None = None
+    if isinstance(directory.name, names.DeltaName) and kind is FileKind.DATA:
+        low, high = directory.name.low, directory.name.high  # only these inserts have a bound
     for entry in directory.files:
-        name = parse_file_name(entry.name)
+        name = names.parse_file_name(entry.name)
         length = committed_length(client_of(root_files.store), root_files.root, directory, entry)
         if not length:
             continue
         if (
             kind is FileKind.DATA
-            and not isinstance(name, BucketFileName)
+            and not isinstance(name, names.BucketFileName)
             and not root_files.facts(entry, length).is_acid
         ):
             raw.append(entry)
@@ -134,19 +219,7 @@ def _in_directory(
         yield from _loaded(root_files, directory, raw)
 
 
-def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
-    """Return bounds of the original write IDs.
-
-    Only insert events of a delta have an upper bound. The upper bound of all other files is None.
-    """
-    name = directory.name
-    if isinstance(name, DeltaName) and kind is FileKind.DATA:
-        return name.low, name.high
-    return _BEFORE_ALL, None
-
-
 def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
-    """Read a base file's bucket from its footer, because its name does not show the bucket."""
     buckets = root_files.facts(entry, length).buckets
     if buckets is None or len(buckets) != 1:
         raise UnsupportedFileError(
@@ -171,7 +244,7 @@ def committed_length(
         CorruptFileError: the side file contains no valid length.
         UnsupportedFileError: a writer has the side file open, and it cannot be read.
     """
-    side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
+    side = f"{entry.path}{names.FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):
         return entry.size_bytes
     with file_errors("read", f"{root}/{side}"):
@@ -203,13 +276,13 @@ def _loaded(
 ) -> Iterator[AcidFile]:
     """Yield files that LOAD DATA moved into a delta or base; rows get the directory's write ID."""
     name = directory.name
-    is_single = isinstance(name, BaseName) or name.low == name.high
+    is_single = isinstance(name, names.BaseName) or name.low == name.high
     if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
         raise CorruptFileError(
             path=root_files.path(raw[0]),
             reason="a compactor's directory holds a file without ACID columns",
         )
-    statement = name.statement_id if isinstance(name, DeltaName) else None
+    statement = name.statement_id if isinstance(name, names.DeltaName) else None
     return _originals(root_files, raw, directory.high, statement or StatementId(0))
 
 
@@ -219,16 +292,14 @@ def _originals(
     write_id: WriteId,
     statement_id: StatementId,
 ) -> Iterator[AcidFile]:
-    """Yield files without ACID columns; row IDs continue across the files of a bucket.
-
-    The files are sorted by path. All readers and writers must use this order, because the first
-    compaction or delete makes the identities permanent (OrcRawRecordMerger.OriginalReaderPair).
-    """
+    # Row IDs continue across the files of a bucket, sorted by path. All readers and writers must
+    # use this order, because the first compaction or delete makes the identities permanent
+    # (OrcRawRecordMerger.OriginalReaderPair).
     next_row: dict[BucketId, int] = {}
     for entry in sorted(entries, key=lambda e: e.path):
         path = root_files.path(entry)
-        name = parse_file_name(entry.name)
-        if not isinstance(name, OriginalFileName):
+        name = names.parse_file_name(entry.name)
+        if not isinstance(name, names.OriginalFileName):
             raise UnsupportedFileError(path=path, reason=why_no_original(entry))
         facts = root_files.facts(entry, entry.size_bytes)
         if facts.is_acid:
@@ -255,7 +326,7 @@ def _originals(
 
 def why_no_original(entry: FileEntry) -> str:
     """Return why a file outside of bases and deltas is not a valid original file."""
-    if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
+    if any(names.parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
         return (
             "its base or delta directory is inside another directory. For a partitioned table, give"
             " the location of one partition"

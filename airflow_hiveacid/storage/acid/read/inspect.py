@@ -1,9 +1,8 @@
 """List every directory of a table or partition, with its status for one reader, rows and bytes.
 
-Input is a location, and the write ID list and transaction list of a snapshot. Output is one entry
-per directory, original file and unused file, sorted by name. Row counts come from footers, so the
-module reads no data. An unreadable file gives a remark, not an error, because administrators use
-this list to investigate faults.
+The result has one entry per directory, original file and unused file, sorted by name. Row counts
+come from footers, so the module reads no data. An unreadable file gives a remark, not an error,
+because administrators use this list to investigate faults.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ def delete_events(state: AcidState) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShownRoot:
-    """The root to inspect, and the function that counts the rows of its files."""
-
     store: str
     root: str
     kind: TransactionalKind
@@ -71,14 +68,14 @@ class InspectedEntry:
 
     name: str
     type: str
-    least_write_id: int | None
-    greatest_write_id: int | None
-    statement_id: int | None
-    visibility_txn_id: int | None
+    least_write_id: int | None = None
+    greatest_write_id: int | None = None
+    statement_id: int | None = None
+    visibility_txn_id: int | None = None
     state: str
-    files: int
-    rows: int | None
-    size_bytes: int
+    files: int = 1
+    rows: int | None = None
+    size_bytes: int = 0
     why: str
 
 
@@ -98,9 +95,6 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
     readers of an insert-only table also read files outside of bases and deltas. `rows_of` counts
     the rows of a file with this path and committed length. `state` has the files of a past version;
     by default, `write_ids` and `txns` select the files.
-
-    Raises:
-        NotEnoughHistoryError: the snapshot is older than the remaining files.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, kind)
@@ -114,7 +108,9 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
     files = side_by_side(lambda f: _original(shown, f, is_live=f.path in live), originals)
     paths = {file.path for file in originals}
     unknown_entries = [
-        _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in paths
+        InspectedEntry(name=unknown.path, type="other", state="ignored", why=unknown.why)
+        for unknown in state.unknown
+        if unknown.path not in paths
     ]
     return tuple(sorted([*directories, *files, *unknown_entries], key=lambda entry: entry.name))
 
@@ -122,15 +118,11 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
 def _directory(shown: _ShownRoot, directory: AcidDirectory) -> InspectedEntry:
     name = directory.name
     rows, remark = _rows(shown, directory.files, directory)
-    is_delta = isinstance(name, DeltaName)
+    kind = "base" if isinstance(name, BaseName) else "delete_delta" if name.is_delete else "delta"
     return InspectedEntry(
         name=directory.text,
-        type="base"
-        if isinstance(name, BaseName)
-        else "delete_delta"
-        if name.is_delete
-        else "delta",
-        least_write_id=name.low if is_delta and isinstance(name, DeltaName) else None,
+        type=kind,
+        least_write_id=name.low if isinstance(name, DeltaName) else None,
         greatest_write_id=directory.high,
         statement_id=name.statement_id if isinstance(name, DeltaName) else None,
         visibility_txn_id=name.visibility_txn_id,
@@ -156,29 +148,10 @@ def _original(shown: _ShownRoot, file: FileEntry, *, is_live: bool) -> Inspected
         type="original",
         least_write_id=0,
         greatest_write_id=0,
-        statement_id=None,
-        visibility_txn_id=None,
         state=state,
-        files=1,
         rows=rows,
         size_bytes=file.size_bytes,
         why="; ".join(filter(None, (why, remark))),
-    )
-
-
-def _other(path: str, why: str) -> InspectedEntry:
-    return InspectedEntry(
-        name=path,
-        type="other",
-        least_write_id=None,
-        greatest_write_id=None,
-        statement_id=None,
-        visibility_txn_id=None,
-        state="ignored",
-        files=1,
-        rows=None,
-        size_bytes=0,
-        why=why,
     )
 
 
@@ -212,10 +185,6 @@ def _footer_rows(
 def _events(
     shown: _ShownRoot, path: str, file: FileEntry, length: int, directory: AcidDirectory
 ) -> int:
-    """Return the number of events in a file.
-
-    Raise an error if the file contains changes in the old format (before Hive 3).
-    """
     is_delete = directory.is_delete
     acid = AcidFile(
         store=shown.store,

@@ -120,7 +120,6 @@ class Stripes:
         return stripes
 
     def _may_hold(self, stripe: int, keys: Keys) -> bool:
-        """Return whether one of the rows may be in a stripe, according to the stripe's bounds."""
         inside = np.ones(len(keys), dtype=np.bool_)
         columns = (keys.original, keys.bucket, keys.row)
         for column, bounds in zip(columns, self._bounds[stripe], strict=True):

@@ -1,8 +1,7 @@
 """Read the rows of one ORC file with their identities, as batches of the six ACID columns.
 
 In a file without ACID columns, a row's identity follows from the file's path and the row's
-position. In every batch, the module checks what readers rely on: the order, the operations, and
-that no forbidden NULL occurs.
+position. The module checks what readers rely on: the order, the operations, and forbidden NULLs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import (
@@ -24,6 +22,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid.events import insert_columns
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
@@ -33,13 +32,13 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
 from airflow_hiveacid.storage.acid.read.stripe_zones import StripeZones, zones_of
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, Operation, root_schema
-from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, root_schema
 from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
     ColumnView,
     ShowTimestamps,
+    fitting_rows,
     read_view,
 )
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
@@ -161,8 +160,6 @@ def _source(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """One file with its tail and the stripes to read."""
-
     file: AcidFile
     tail: OrcTail
     stripes: tuple[int, ...]
@@ -187,10 +184,8 @@ class _Source:
         return sum(self.tail.stripes[index].rows for index in self.stripes)
 
     def _is_streamable(self) -> bool:
-        """Return True if the delete events are sorted and too many for one batch.
-
-        Only then can the events be streamed. Not every writer sorts delete events.
-        """
+        # Sorted delete events that are too many for one batch can be streamed. Not every writer
+        # sorts delete events.
         if self._events <= self.batch_rows:
             return False
         last: Key | None = None
@@ -230,16 +225,13 @@ class _Source:
         seconds = source.read_apart(split, ShowTimestamps.SECONDS)
         for root, batch in source.roots([f for f in fields if not f.is_split]):
             check.see(root)
-            self._require_rows(batch)
+            if self.file.kind is FileKind.DATA:
+                self._require_values([batch.column(len(IDENTITY_SCHEMA))])
             row = _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
             yield as_new_rows(self.file, root), row
 
     def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Yield the root columns of each batch, together with the batch.
-
-        The root columns are read from the file. If the file does not store the root columns, they
-        are derived.
-        """
+        """Yield the root columns of each batch, stored or derived, and the batch."""
         ids = _column_ids(fields)
         if self.file.synthetic is not None:
             batches = self._read(ids) if ids else self._empty_batches()
@@ -247,17 +239,14 @@ class _Source:
             return
         root_ids = self.tail.types[0].children
         for batch in self._read((*root_ids, *ids)):
-            self._require_values(batch)
             columns = batch.columns[: len(IDENTITY_SCHEMA)]
+            self._require_values(columns)
             yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch
 
     def read_apart(
         self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps
     ) -> Iterator[pa.RecordBatch | None]:
-        """Yield only the seconds or only the nanoseconds of timestamp columns, batch by batch.
-
-        If `fields` is empty, yield None indefinitely.
-        """
+        """Yield only seconds or nanoseconds of timestamps; None indefinitely without `fields`."""
         no_batches: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
         return self._read(_column_ids(fields), timestamps) if fields else no_batches
 
@@ -280,18 +269,11 @@ class _Source:
             for start in range(0, rows, self.batch_rows):
                 yield batch_of((), pa.schema([]), min(self.batch_rows, rows - start))
 
-    def _require_values(self, batch: pa.RecordBatch) -> None:
-        if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
-            raise self._lacks_a_value()
-
-    def _require_rows(self, batch: pa.RecordBatch) -> None:
-        if self.file.kind is FileKind.DATA and batch.column(len(IDENTITY_SCHEMA)).null_count:
-            raise self._lacks_a_value()
-
-    def _lacks_a_value(self) -> CorruptFileError:
-        return CorruptFileError(
-            path=self.file.path, reason="an ACID column is NULL where it must not be"
-        )
+    def _require_values(self, columns: Sequence[pa.Array]) -> None:
+        if any(column.null_count for column in columns):
+            raise CorruptFileError(
+                path=self.file.path, reason="an ACID column is NULL where it must not be"
+            )
 
 
 def _row(
@@ -341,18 +323,6 @@ def numbered(
         positions = np.arange(start, start + batch.num_rows)
         numbers = positions + skipped[np.searchsorted(ends, positions, "right")]
         start += batch.num_rows
-        yield _made(synthetic, synthetic.first_row_id + numbers), batch
-
-
-def _made(synthetic: SyntheticIdentity, row_ids: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    size = len(row_ids)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(np.full(size, Operation.INSERT, dtype=np.int32)),
-            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
-            pa.array(np.full(size, synthetic.bucket_property, dtype=np.int32)),
-            pa.array(row_ids),
-            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
-        ],
-        schema=IDENTITY_SCHEMA,
-    )
+        row_ids = synthetic.first_row_id + numbers
+        columns = insert_columns(synthetic.write_id, synthetic.bucket_property, row_ids)
+        yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch

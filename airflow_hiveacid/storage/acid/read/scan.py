@@ -20,12 +20,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.merge import (
-    Batches,
-    merge_sorted,
-    subtract_deletes,
-    visible_events,
-)
+from airflow_hiveacid.storage.acid import merge
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import (
@@ -72,10 +67,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
     `txns`, `data_columns` and `buckets`, None means all. `batch_rows` limits the rows of a batch
     that is read from a file. `state` has the files of a past version; by default, `write_ids` and
     `txns` select the files. Batches are not empty, and in ascending order of identity within and
-    across batches.
-
-    Raises:
-        NotEnoughHistoryError: the snapshot is older than the remaining files.
+    across batches. For errors, see `resolve`.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
@@ -119,15 +111,15 @@ def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) ->
     return batch_of(columns, schema, batch.num_rows)
 
 
-ReadFile = Callable[[AcidFile], Batches]
+ReadFile = Callable[[AcidFile], merge.Batches]
 
 
 def visible_in(
     files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = read_identity
-) -> Batches:
+) -> merge.Batches:
     """Return the merged visible events of the files; a file is opened when the merge reaches it."""
-    streams = [visible_events(read(file), write_ids) for file in files]
-    return merge_sorted(streams, [file.least_key for file in files])
+    streams = [merge.visible_events(read(file), write_ids) for file in files]
+    return merge.merge_sorted(streams, [file.least_key for file in files])
 
 
 def live_in(
@@ -136,11 +128,11 @@ def live_in(
     write_ids: ValidWriteIdList,
     read: ReadFile,
     read_deletes: ReadFile = read_identity,
-) -> Batches:
+) -> merge.Batches:
     """Return the visible insert events that have no visible delete event.
 
     `deletes` may include events for rows of other files. `read_deletes` may omit the column `row`.
     """
-    return subtract_deletes(
+    return merge.subtract_deletes(
         visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)
     )

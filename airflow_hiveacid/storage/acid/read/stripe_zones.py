@@ -42,7 +42,8 @@ class StripeZones:
 
         Without timestamps in the columns, the zones do not matter.
         """
-        if self.are_known_to_arrow or not self._have_clock_times(column_ids):
+        kinds = (self.tail.types[column_id].kind for column_id in self.tail.below(column_ids))
+        if self.are_known_to_arrow or TypeKind.TIMESTAMP not in kinds:
             yield None, self.stripes
             return
         if "" in self.names:
@@ -55,10 +56,6 @@ class StripeZones:
         pairs = zip(map(self._zone, self.names), self.stripes, strict=True)
         for zone, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
             yield zone, tuple(stripe for _, stripe in group)
-
-    def _have_clock_times(self, column_ids: Iterable[int]) -> bool:
-        kinds = (self.tail.types[column_id].kind for column_id in self.tail.below(column_ids))
-        return TypeKind.TIMESTAMP in kinds
 
     def _zone(self, name: str) -> TimeZone | None:
         try:

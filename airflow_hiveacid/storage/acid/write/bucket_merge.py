@@ -2,11 +2,8 @@
 
 Only one batch of every open file is in memory, regardless of file sizes. Rows keep their identity
 and all values. The merge drops only events with write IDs that the compactor's list excludes. Large
-unchanged stripes are copied without decoding (`whole_stripes`).
-
-`bucket_parts` compacts a large bucket with several tasks.
-
-The module follows two more rules. Each of Hive's own compactors violates one of these two rules:
+unchanged stripes are copied without decoding (`whole_stripes`). `bucket_parts` compacts a large
+bucket with several tasks. Each of Hive's own compactors violates one of these two rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
   readers lose all rows of one file.
@@ -190,31 +187,15 @@ def _has(file: AcidFile, key: Key) -> bool:
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
-    """Return this bucket's delete events.
-
-    Files from Hive 3.1 also contain delete events of other buckets.
-    """
+    # Files from Hive 3.1 also contain delete events of other buckets.
     read = functools.partial(read_events, columns=work.columns)
-    return unique_deletes(_of_bucket(visible_in(work.deletes, work.write_ids, read), work))
-
-
-def _of_bucket(
-    events: Iterator[pa.RecordBatch], work: BucketCompaction
-) -> Iterator[pa.RecordBatch]:
-    for batch in events:
-        yield _of_buckets(batch, frozenset({work.bucket_id}))
+    events = visible_in(work.deletes, work.write_ids, read)
+    return unique_deletes(_of_buckets(batch, frozenset({work.bucket_id})) for batch in events)
 
 
 def _own_rows(batch: pa.RecordBatch, file: AcidFile, work: BucketCompaction) -> pa.RecordBatch:
-    """Return the rows of this bucket.
-
-    The compaction of the bucket in the file's name checks that each row of the file is read by one
-    compaction.
-
-    Raises:
-        UnsupportedFileError: the file has rows of a bucket that no compaction takes from it, or
-            rows that our writers cannot write.
-    """
+    # The compaction of the bucket in the file's name checks that each row of the file is read by
+    # one compaction.
     own = _of_buckets(batch, frozenset({work.bucket_id}))
     if own.num_rows < batch.num_rows and file.bucket_id == work.bucket_id:
         expected = frozenset({work.bucket_id, *work.shared.get(file.key, ())})
@@ -246,10 +227,7 @@ def _bucket_id(bucket_property: int) -> BucketId | None:
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
-    """Yield only delete events for rows that were inserted at the same write ID.
-
-    If `own` is False, yield all other delete events.
-    """
+    """Yield only delete events of rows inserted at the same write ID, or else only all others."""
     for batch in deletes:
         is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
         mask = is_own if own else np.logical_not(is_own)

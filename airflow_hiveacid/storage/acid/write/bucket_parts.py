@@ -2,11 +2,9 @@
 
 Each part writes the rows of its range that must be decoded, and reports the stripes that can be
 copied (`compact_part`). Then one task copies the stripes of all parts and the reported stripes into
-the bucket's file (`SplitCompaction.rest`). So a stripe that can be copied is copied once.
-
-Parts are ranges that together contain every identity exactly once. Stripes are assigned to parts by
-the statistics of their identity columns. A task cuts the rows of its stripes to its range, so a
-stripe may belong to several parts.
+the bucket's file (`SplitCompaction.rest`). Parts are ranges that together contain every identity
+exactly once. Statistics of the identity columns assign stripes to parts. A task cuts the rows of
+its stripes to its range, so a stripe may belong to several parts.
 """
 
 from __future__ import annotations
@@ -51,25 +49,15 @@ class CompactedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCompaction:
-    """The compaction of one bucket in several parts."""
+    """The compaction of one bucket in several parts.
+
+    `parts` are the work of each part, in identity order. `rows` is the number of rows in all files,
+    whether visible or not.
+    """
 
     work: BucketCompaction
-    split: SplitBucket
-
-    @property
-    def parts(self) -> tuple[BucketCompaction, ...]:
-        """The work of each part, in identity order."""
-        return tuple(
-            replace(
-                self.work,
-                inserts=part.inserts,
-                outputs=(_rows_output(self.work),),
-                stripes=part.stripes,
-                keys=part.keys,
-                least_bytes=self.split.least_bytes,
-            )
-            for part in self.split.parts
-        )
+    parts: tuple[BucketCompaction, ...]
+    rows: int
 
     def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
         """Return the work that remains after the parts: to join them, and to merge delete events.
@@ -81,21 +69,21 @@ class SplitCompaction:
                 because statistics in a file are wrong.
         """
         rows_read = sum(part.rows_read for part in done)
-        if rows_read != self.split.rows:
+        if rows_read != self.rows:
             raise CorruptFileError(
                 path=self.work.staging.location,
-                reason=f"the files of bucket {self.work.bucket_id} contain {self.split.rows} rows,"
+                reason=f"the files of bucket {self.work.bucket_id} contain {self.rows} rows,"
                 f" but {rows_read} rows were found by the statistics of their ROW__ID columns, so"
                 " these statistics are wrong in at least one file. Compact the table or partition"
                 " in Hive: ALTER TABLE ... COMPACT 'major'",
             )
         files = [
             _staged(self.work.staging, result.file, part.keys)
-            for part, result in zip(self.split.parts, done, strict=True)
+            for part, result in zip(self.parts, done, strict=True)
             if result.file is not None
         ]
         output = _rows_output(self.work)
-        stripes = numbers_by_file(
+        stripes = _numbers_by_file(
             (key, number)
             for result in done
             for key, numbers in result.whole.items()
@@ -114,8 +102,22 @@ class SplitCompaction:
 
 def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction | None:
     """Split the compaction of a bucket into parts of about `part_bytes`; None means one part."""
-    split = split_bucket(work.inserts, part_bytes)
-    return None if split is None else SplitCompaction(work=work, split=split)
+    stripes = list(itertools.chain.from_iterable(each_in_threads(_stripes, work.inserts)))
+    limits = _limits(stripes, part_bytes)
+    if not limits:
+        return None
+    work_of_part = replace(
+        work,
+        outputs=(_rows_output(work),),
+        least_bytes=least_length(stripe.length for stripe in stripes),
+    )
+    ends = [*limits, None]
+    ranges = [KeyRange(after=a, up_to=b) for a, b in zip([None, *limits], ends, strict=True)]
+    return SplitCompaction(
+        work=work,
+        parts=tuple(_part(work_of_part, keys, stripes) for keys in ranges),
+        rows=sum(stripe.rows for stripe in stripes),
+    )
 
 
 def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
@@ -138,7 +140,7 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
     file = write_file(work, output, parts, attempt, path)
     return CompactedPart(
         file=file,
-        whole=numbers_by_file((stripe.file.key, stripe.number) for stripe in whole),
+        whole=_numbers_by_file((stripe.file.key, stripe.number) for stripe in whole),
         rows_read=rows_read,
     )
 
@@ -164,31 +166,6 @@ def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One range, the files that may have rows in the range, and the numbers of their stripes.
-
-    `stripes` contains the 0-based numbers by file key.
-    """
-
-    keys: KeyRange
-    inserts: tuple[AcidFile, ...]
-    stripes: Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitBucket:
-    """The parts of a bucket in identity order.
-
-    `rows` is the number of rows in all files, whether visible or not. `least_bytes` is the length
-    from which a stripe is copied into the bucket's file.
-    """
-
-    parts: tuple[Part, ...]
-    rows: int
-    least_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Stripe:
     """One stripe with rows, and bounds of its identities, both inclusive."""
 
@@ -200,22 +177,7 @@ class _Stripe:
     last: Key
 
 
-def split_bucket(inserts: Sequence[AcidFile], part_bytes: int) -> SplitBucket | None:
-    """Split a bucket's files into parts of about `part_bytes`; return None for one part."""
-    stripes = list(itertools.chain.from_iterable(each_in_threads(_stripes, inserts)))
-    limits = _limits(stripes, part_bytes)
-    if not limits:
-        return None
-    ends = [*limits, None]
-    ranges = [KeyRange(after=a, up_to=b) for a, b in zip([None, *limits], ends, strict=True)]
-    return SplitBucket(
-        parts=tuple(_part(keys, stripes) for keys in ranges),
-        rows=sum(stripe.rows for stripe in stripes),
-        least_bytes=least_length(stripe.length for stripe in stripes),
-    )
-
-
-def numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+def _numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
     """Group stripes, given by file key and number, by file; the numbers of a file ascend."""
     by_file: dict[str, list[int]] = {}
     for key, number in stripes:
@@ -235,12 +197,13 @@ def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
     return limits
 
 
-def _part(keys: KeyRange, stripes: Sequence[_Stripe]) -> Part:
+def _part(work: BucketCompaction, keys: KeyRange, stripes: Sequence[_Stripe]) -> BucketCompaction:
     matches = [stripe for stripe in stripes if keys.may_contain_some(stripe.first, stripe.last)]
-    return Part(
+    return replace(
+        work,
         keys=keys,
         inserts=tuple({stripe.file.key: stripe.file for stripe in matches}.values()),
-        stripes=numbers_by_file((stripe.file.key, stripe.number) for stripe in matches),
+        stripes=_numbers_by_file((stripe.file.key, stripe.number) for stripe in matches),
     )
 
 

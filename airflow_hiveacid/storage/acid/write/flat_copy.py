@@ -1,20 +1,18 @@
 """Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
-Input is files that a different program, such as Spark, wrote. These files have the table's columns
-at the top level. Output is an ACID file of insert events. For an insert-only table, output is a
-file of rows without identities. The module does not decode values of the table. The module copies
-the streams and gives the columns new IDs. For an ACID file, this module adds five identity columns
-(as runs), the struct `row` around the table's columns, and the tail.
-
-`flat_layout` defines the content of a flat file. The key column, if present, is not copied.
+A different program, such as Spark, wrote the flat files, with the table's columns at the top level
+(`flat_layout`). The output is an ACID file of insert events, or a file of rows for an insert-only
+table. The module copies streams without decoding values, and gives the columns new IDs. For an ACID
+file, it adds five identity columns (as runs), the struct `row` around the table's columns, and the
+tail. The key column, if present, is not copied.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -23,12 +21,7 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import PrimitiveType
-from airflow_hiveacid.storage.acid.row_schema import (
-    ROW_COLUMN_ID,
-    Operation,
-    RecordIdentifier,
-    type_tree,
-)
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.write.flat_layout import (
     SHIFT,
     UTC_ZONES,
@@ -59,7 +52,6 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
@@ -171,26 +163,23 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
         yield _Filled(fs, tail, stripes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stripe:
-    """One stripe of the new file, with its statistics."""
-
-    content: StripeContent
-    statistics: pb.StripeStatistics
+_Stripe: TypeAlias = tuple[StripeContent, pb.StripeStatistics]
+"""One stripe of the new file, with its statistics."""
 
 
 class _PlainCopy:
-    """A new file of rows without identities.
-
-    The object is mutable, because it counts rows and collects the content of the tail.
-    """
+    """A file of rows without identities; it counts rows and collects the content of the tail."""
 
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
         self._first = first
         self._writer = StripeWriter(write, first.compression)
-        self._nodes = [node for top in type_tree(work.columns) for node in top.walk()]
-        self._restate = _restatements(self._nodes)
+        self._nodes = [node for top in row_schema.type_tree(work.columns) for node in top.walk()]
+        self._dates = {
+            column_id
+            for column_id, node in enumerate(self._nodes, start=1)
+            if node.type == PrimitiveType("date")
+        }
         self._has_times = has_times(work.columns)
         self._metadata = pb.Metadata()
         self._block_bytes = 0
@@ -199,6 +188,7 @@ class _PlainCopy:
 
     def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
         """Copy stripes from one flat file; `stripes` contains their numbers."""
+        self._source, self._source_tail = source, tail
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in stripes:
             content = stripe_content(source, tail, number)
@@ -207,9 +197,9 @@ class _PlainCopy:
                     path=tail.path,
                     reason=f"its timestamps were written in the zone {content.writer_time_zone!r}",
                 )
-            copied = self._stripe(source, tail, content, tail.metadata.stripes[number])
-            self.stripes.append(self._writer.add(source, tail, copied.content))
-            self._metadata.stripes.append(copied.statistics)
+            copied, statistics = self._stripe(content, tail.metadata.stripes[number])
+            self.stripes.append(self._writer.add(source, tail, copied))
+            self._metadata.stripes.append(statistics)
             self.rows += content.rows
 
     def finish(self, path: str) -> int:
@@ -232,16 +222,10 @@ class _PlainCopy:
             ) from error
         return self._writer.finish(end)
 
-    def _stripe(
-        self,
-        source: pa.NativeFile,
-        tail: OrcTail,
-        content: StripeContent,
-        statistics: pb.StripeStatistics,
-    ) -> _Stripe:
+    def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
         """Return the stripe for the new file, without the key column."""
         streams = [
-            self._restated(source, tail, stream)
+            self._restated(stream)
             for stream in content.streams
             if stream.column <= len(self._nodes)
         ]
@@ -252,68 +236,53 @@ class _PlainCopy:
             writer_time_zone=_ZONE,
         )
         columns = [statistics.columns[0], *self._restated_statistics(statistics)]
-        return _Stripe(content=whole, statistics=pb.StripeStatistics(columns=columns))
+        return whole, pb.StripeStatistics(columns=columns)
 
     def _tail(self, part: OrcTail, path: str) -> OrcTail:
         return whole_tail([part], plain_types(self._work.columns), (), path=path)
 
-    def _restated(self, source: pa.NativeFile, tail: OrcTail, stream: StripeStream) -> StripeStream:
-        restate = self._restate.get(stream.column)
-        if restate is None or stream.kind != ROW_INDEX:
+    def _restated(self, stream: StripeStream) -> StripeStream:
+        if stream.kind != ROW_INDEX or stream.column not in self._dates:
             return stream
-        return with_row_index(source, tail, stream, restate)
+        return with_row_index(self._source, self._source_tail, stream, as_dates)
 
     def _restated_statistics(self, flat: pb.StripeStatistics) -> Iterator[pb.ColumnStatistics]:
-        """Yield the statistics of the table's columns, in the order of column IDs."""
         for column_id in range(1, len(self._nodes) + 1):
             column = pb.ColumnStatistics()
             column.CopyFrom(flat.columns[column_id])
-            restate = self._restate.get(column_id)
-            if restate is not None:
-                restate(column)
+            if column_id in self._dates:
+                as_dates(column)
             restate_bounds(column)
             yield column
 
 
 class _AcidCopy(_PlainCopy):
-    """A new bucket file with the rows of the flat files and identity columns."""
-
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         super().__init__(work, first, write)
         if work.identity is None:
             raise ValueError("rows of a bucket file need an identity")
         self._of_all = work.identity
-        self._keys: list[RecordIdentifier] = []
+        self._keys: list[row_schema.RecordIdentifier] = []
 
-    def _stripe(
-        self,
-        source: pa.NativeFile,
-        tail: OrcTail,
-        content: StripeContent,
-        statistics: pb.StripeStatistics,
-    ) -> _Stripe:
-        identity = self._identity(content.rows, tail)
+    def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
+        identity = self._identity(content.rows)
         last = RowId(self.rows + content.rows - 1)
         self._keys.append(
-            RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
+            row_schema.RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
         )
-        return _Stripe(
-            content=self._around(source, tail, content, identity),
-            statistics=self._statistics(statistics, identity, content.rows),
-        )
+        struct = pb.ColumnStatistics(values=content.rows, has_null=False)
+        leaves = (column.statistics for column in identity)
+        columns = [struct, *leaves, struct, *self._restated_statistics(statistics)]
+        return self._around(content, identity), pb.StripeStatistics(columns=columns)
 
     def _tail(self, part: OrcTail, path: str) -> OrcTail:
         facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
         return compose_tail([part], self._work.columns, facts, path=path)
 
-    def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
-        layout = RunLayout(
-            compression=tail.compression,
-            block_bytes=tail.compression_block_bytes,
-            stride=self._work.row_index_stride,
-        )
+    def _identity(self, rows: int) -> list[RunColumn]:
+        layout = RunLayout.of(self._source_tail)
         columns = (
-            (Operation.INSERT, 0),
+            (row_schema.Operation.INSERT, 0),
             (self._of_all.write_id, 0),
             (self._of_all.bucket_property, 0),
             (self.rows, 1),
@@ -324,24 +293,16 @@ class _AcidCopy(_PlainCopy):
             for first, step in columns
         ]
 
-    def _around(
-        self,
-        source: pa.NativeFile,
-        tail: OrcTail,
-        content: StripeContent,
-        identity: Sequence[RunColumn],
-    ) -> StripeContent:
+    def _around(self, content: StripeContent, identity: Sequence[RunColumn]) -> StripeContent:
         """Add the identity columns to a stripe, and move the table's columns into `row`."""
         streams = []
         for stream in content.streams:
             if stream.column == 0:
                 # Neither the root struct nor `row` is ever NULL. So the root's index is also valid
                 # for `row`.
-                streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
+                streams += [stream, replace(stream, column=row_schema.ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
-                streams.append(
-                    replace(self._restated(source, tail, stream), column=stream.column + SHIFT)
-                )
+                streams.append(replace(self._restated(stream), column=stream.column + SHIFT))
         for column_id, column in enumerate(identity, start=1):
             streams += (
                 StripeStream(kind=ROW_INDEX, column=column_id, content=column.row_index),
@@ -357,23 +318,3 @@ class _AcidCopy(_PlainCopy):
             encodings=(whole, *[runs] * len(identity), whole, *ours),
             writer_time_zone=_ZONE,
         )
-
-    def _statistics(
-        self, flat: pb.StripeStatistics, identity: Sequence[RunColumn], rows: int
-    ) -> pb.StripeStatistics:
-        struct = pb.ColumnStatistics(values=rows, has_null=False)
-        leaves = (column.statistics for column in identity)
-        return pb.StripeStatistics(
-            columns=[struct, *leaves, struct, *self._restated_statistics(flat)]
-        )
-
-
-def _restatements(
-    nodes: Sequence[TypeNode],
-) -> Mapping[int, Callable[[pb.ColumnStatistics], bool]]:
-    """Return the functions that adapt column statistics, keyed by column ID in a flat file."""
-    functions: dict[int, Callable[[pb.ColumnStatistics], bool]] = {}
-    for column_id, node in enumerate(nodes, start=1):
-        if node.type == PrimitiveType("date"):
-            functions[column_id] = as_dates
-    return functions

@@ -1,10 +1,9 @@
 """The layout of flat ORC files: they contain a table's columns, and are copied into bucket files.
 
-Some columns are stored with a different type than in the table (`flat_kind`). The stored type can
-represent the same values, and the writer of flat files stores them exactly. For example, a date is
-stored as its day number. Day numbers do not depend on a calendar. The table's columns may be
-followed by a key column. The key column contains the same string in every row of the file. This key
-identifies the target of the rows.
+Some columns are stored with a different type than in the table (`flat_kind`), which represents the
+same values exactly. For example, a date is stored as its day number, which does not depend on a
+calendar. A key column may follow the table's columns. It contains the same string in every row of
+the file, and identifies the target of the rows.
 """
 
 from __future__ import annotations
@@ -12,19 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
 from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID, type_tree
 from airflow_hiveacid.storage.orc.compression import WRITABLE
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
@@ -40,10 +29,11 @@ SHIFT: Final = ROW_COLUMN_ID
 """The number to add to the column IDs of a flat file when its columns become fields of `row`."""
 
 _KINDS: Final[Mapping[type, TypeKind]] = {
-    DecimalType: TypeKind.DECIMAL,
-    ArrayType: TypeKind.LIST,
-    StructType: TypeKind.STRUCT,
+    hive.DecimalType: TypeKind.DECIMAL,
+    hive.ArrayType: TypeKind.LIST,
+    hive.StructType: TypeKind.STRUCT,
 }
+_LEAVES: Final = (hive.PrimitiveType, hive.CharType, hive.VarcharType, hive.DecimalType)
 _NESTED: Final = frozenset(
     {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"}
 )
@@ -56,26 +46,19 @@ def can_be_flat(columns: Sequence[Column]) -> bool:
     values are not checked. Maps cannot be stored in flat files. Java's maps keep neither the order
     of entries nor duplicate keys.
     """
-    return all(_fits(parse_type(column.type)) for column in columns)
+    types = [hive.parse_type(column.type) for column in columns]
+    return all(isinstance(type_, _LEAVES) or _fits_below(type_) for type_ in types)
 
 
-def _fits(hive_type: HiveType) -> bool:
+def _fits_below(hive_type: hive.HiveType) -> bool:
     match hive_type:
-        case PrimitiveType() | CharType() | VarcharType() | DecimalType():
-            return True
-        case _:
-            return _fits_below(hive_type)
-
-
-def _fits_below(hive_type: HiveType) -> bool:
-    match hive_type:
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name):
             return name in _NESTED
-        case DecimalType():
+        case hive.DecimalType():
             return True
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return _fits_below(element)
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return bool(fields) and all(_fits_below(type_) for _, type_ in fields)
         case _:
             return False
@@ -83,18 +66,18 @@ def _fits_below(hive_type: HiveType) -> bool:
 
 def has_times(columns: Sequence[Column]) -> bool:
     """Return whether flat files of these columns contain timestamps, which need a time zone."""
-    return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
+    return any(flat_kind(hive.parse_type(column.type)) in _TIMES for column in columns)
 
 
-def flat_kind(hive_type: HiveType) -> TypeKind:
+def flat_kind(hive_type: hive.HiveType) -> TypeKind:
     """Return the ORC type of a column in a flat file."""
     match hive_type:
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             return TypeKind.STRING
-        case PrimitiveType(name="date"):
+        case hive.PrimitiveType(name="date"):
             return TypeKind.INT
-        case PrimitiveType(name=name):
-            return TypeKind.TIMESTAMP if name == TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
+        case hive.PrimitiveType(name=name):
+            return TypeKind.TIMESTAMP if name == hive.TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
         case _:
             return _KINDS[type(hive_type)]
 
@@ -125,7 +108,7 @@ def check_flat(
 def _described(node: TypeNode) -> tuple[int, tuple[int, ...], int, int]:
     children = tuple(child.column_id - SHIFT for child in node.children)
     match node.type:
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             return TypeKind.DECIMAL, children, precision, scale
         case _:
             return flat_kind(node.type), children, 0, 0
@@ -136,12 +119,7 @@ def _decimal(type_: OrcType) -> tuple[int, int]:
 
 
 def key_of(tail: OrcTail) -> str:
-    """Return the value of the key column; every row has the same value.
-
-    Raises:
-        UnsupportedFileError: the rows have different values, or the statistics do not show the
-            value.
-    """
+    """Return the value of the key column; every row must have it according to the statistics."""
     column = tail.statistics(len(tail.types) - 1)
     if column is not None and column.values == tail.rows and column.strings.HasField("minimum"):
         strings = column.strings

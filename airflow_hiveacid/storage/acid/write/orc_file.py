@@ -1,9 +1,8 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
 The module never reads the file, and holds only one stripe in memory. Subclasses interpret the rows
-and provide the tail. The subclass in `writer` writes ACID files, and the subclass in
-`storage.plain.write` writes rows without identities. This module must not interpret directory
-names.
+and provide the tail: of ACID files in `writer`, of rows without identities in
+`storage.plain.write`.
 """
 
 from __future__ import annotations
@@ -163,13 +162,10 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         self._position += len(data)
 
     def _ought_to_change(self, *, needs_rows: bool) -> bool:
-        """Return whether the next batch needs a new encoder; a new encoder ends the stripe.
-
-        The slow `RowEncoder` stays in use for at least one full stripe. So a few scattered early
-        timestamps neither slow down the whole file nor cause many small stripes. Text that is not
-        UTF-8 needs a new encoder at once. An encoder must know at its start which columns contain
-        such text.
-        """
+        # A new encoder ends the stripe. The slow `RowEncoder` stays in use for at least one full
+        # stripe. So a few scattered early timestamps neither slow down the whole file nor cause
+        # many small stripes. Text that is not UTF-8 needs a new encoder at once, because an encoder
+        # must know at its start which columns contain such text.
         if isinstance(self._encoder, RowEncoder):
             return self._encoder.byte_ids != self._byte_ids
         return needs_rows and self._encoder is not None

@@ -1,9 +1,8 @@
 """Copy a file and change its write ID, without decoding values.
 
-In a file of inserted rows, only the tail and two columns contain the write ID: original and current
-write ID. These columns consist of runs of a single value, so the module rewrites them. Every other
-stream is copied unchanged. The module refuses a file if its layout differs from the layout of our
-writers.
+In a file of inserted rows, only the tail and the two write ID columns contain the write ID. These
+columns consist of runs of a single value, so the module rewrites them, and copies every other
+stream. It refuses a file with a layout that our writers do not write.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
         content = stripe_content(source, tail, number)
         # Build the runs only once. Both write ID columns are equal, and a million rows need
         # thousands of runs.
-        runs = _runs(tail, write_id, content.rows)
+        runs = column_of_runs(Series(first=write_id, step=0, rows=content.rows), RunLayout.of(tail))
         for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)
         footer.stripes.append(writer.add(source, tail, _changed(content, runs)))
@@ -107,15 +106,6 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
     )
     edited = replace(tail, footer=footer, metadata=metadata, content=None)
     return writer.finish(serialize_tail(edited))
-
-
-def _runs(tail: OrcTail, value: int, rows: int) -> RunColumn:
-    layout = RunLayout(
-        compression=tail.compression,
-        block_bytes=tail.compression_block_bytes,
-        stride=tail.row_index_stride,
-    )
-    return column_of_runs(Series(first=value, step=0, rows=rows), layout)
 
 
 def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:

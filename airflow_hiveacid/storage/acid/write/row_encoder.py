@@ -8,32 +8,26 @@ so a file can contain stripes of both.
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    StructType,
-)
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.errors import ConfigurationError, TypeMismatchError
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS
-from airflow_hiveacid.storage.acid.write.python_values import PythonValues
-from airflow_hiveacid.storage.orc.encoders import (
-    DICTIONARY_THRESHOLD,
-    PIECE_ROWS,
-    StripeSink,
-    WriterOptions,
-)
+from airflow_hiveacid.storage.orc import encoders
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
+from airflow_hiveacid.storage.values.char_text import is_utf8
 from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.limits import used_parts
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
 
 
 class RowEncoder:
@@ -45,9 +39,9 @@ class RowEncoder:
 
     def __init__(  # noqa: PLR0913 - a layout, its content, and a name for messages
         self,
-        sink: StripeSink,
+        sink: encoders.StripeSink,
         nodes: Sequence[TypeNode],
-        options: WriterOptions,
+        options: encoders.WriterOptions,
         byte_ids: frozenset[int] = frozenset(),
         table: object = "written",
         *,
@@ -58,9 +52,6 @@ class RowEncoder:
         `byte_ids` are the text columns with values that are not UTF-8. Such text is written as
         binary, which changes only the dictionary streams of a stripe. If `has_root`, the file has
         ACID columns and `row` contains the table's columns.
-
-        Raises:
-            ConfigurationError: pyorc is not installed.
         """
         pyorc = _pyorc()
         self.byte_ids = byte_ids
@@ -74,19 +65,23 @@ class RowEncoder:
             _acid_type(pyorc, nodes, byte_ids)
             if has_root
             else _struct(pyorc, [_pyorc_type(pyorc, node, byte_ids) for node in nodes]),
-            batch_size=PIECE_ROWS,
+            batch_size=encoders.PIECE_ROWS,
             stripe_size=options.stripe_size_bytes,
             compression=pyorc.CompressionKind(options.kind),
             compression_block_size=options.compression_block_bytes,
             row_index_stride=options.row_index_stride,
-            dict_key_size_threshold=DICTIONARY_THRESHOLD,
-            converters=_converters(pyorc),
+            dict_key_size_threshold=encoders.DICTIONARY_THRESHOLD,
+            converters={
+                pyorc.TypeKind.TIMESTAMP: _Unchanged,
+                pyorc.TypeKind.DATE: _Unchanged,
+                pyorc.TypeKind.DECIMAL: _Unscaled,
+            },
         )
 
     @property
     def wanted_rows(self) -> int:
         """The number of rows that the encoder's current batch still needs until it is full."""
-        return PIECE_ROWS - self._rows % PIECE_ROWS
+        return encoders.PIECE_ROWS - self._rows % encoders.PIECE_ROWS
 
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; return True if a stripe ended with the last row of the piece."""
@@ -131,7 +126,7 @@ _PYORC_NAMES: Final = {
     "binary": "Binary",
     "date": "Date",
     "timestamp": "Timestamp",
-    TIMESTAMP_LOCAL: "TimestampInstant",
+    hive.TIMESTAMP_LOCAL: "TimestampInstant",
 }
 _BY_KIND: Final = {PRIMITIVE_KINDS[name]: text for name, text in _PYORC_NAMES.items()}
 
@@ -143,10 +138,7 @@ def _acid_type(pyorc: ModuleType, nodes: Sequence[TypeNode], byte_ids: frozenset
 
 
 def _struct(pyorc: ModuleType, fields: Sequence[object]) -> object:
-    """Return a struct type with placeholder field names; the tail replaces these names.
-
-    A field with the name `self` would cause an error.
-    """
+    # The tail replaces these names. A field with the name `self` would cause an error.
     return pyorc.Struct(**{f"_{index}": field for index, field in enumerate(fields)})
 
 
@@ -155,53 +147,148 @@ def _pyorc_type(  # noqa: PLR0911 - one return per type
 ) -> object:
     children = [_pyorc_type(pyorc, child, byte_ids) for child in node.children]
     match node.type:
-        case StructType():
+        case hive.StructType():
             return _struct(pyorc, children)
-        case MapType():
+        case hive.MapType():
             return pyorc.Map(*children)
-        case ArrayType():
+        case hive.ArrayType():
             return pyorc.Array(*children)
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             return pyorc.Decimal(precision, scale)
         case _ if node.column_id in byte_ids:
             return pyorc.Binary()
-        case PrimitiveType(name=name):
+        case hive.PrimitiveType(name=name):
             return getattr(pyorc, _PYORC_NAMES[name])()
         # for the encoders, char and varchar are strings; the tail contains their real types
         case _:
             return pyorc.String()
 
 
-class _Converter:
-    """Base class of the converters for pyorc; pyorc looks up `from_orc` but never calls it."""
+class _Unchanged:
+    """A converter that returns days, or (seconds, nanoseconds), unchanged."""
 
-    from_orc: ClassVar[None] = None
-
-
-class _Timestamps(_Converter):
-    """A converter that returns (seconds, nanoseconds) unchanged."""
+    from_orc: ClassVar[None] = None  # pyorc looks it up, but never calls it
 
     @staticmethod
-    def to_orc(value: tuple[int, int], _timezone: object) -> tuple[int, int]:
+    def to_orc(value: Any, *_timezone: object) -> Any:  # noqa: ANN401 - of two types
         return value
 
 
-class _Dates(_Converter):
-    """A converter that returns days unchanged."""
-
-    @staticmethod
-    def to_orc(days: int) -> int:
-        return days
-
-
-class _Decimals(_Converter):
+class _Unscaled:
     """A converter that returns unscaled integers unchanged."""
+
+    from_orc: ClassVar[None] = None
 
     @staticmethod
     def to_orc(_precision: int, _scale: int, unscaled: int) -> int:
         return unscaled
 
 
-def _converters(pyorc: ModuleType) -> dict[Any, type]:
-    kinds = pyorc.TypeKind
-    return {kinds.TIMESTAMP: _Timestamps, kinds.DATE: _Dates, kinds.DECIMAL: _Decimals}
+# ---- values --------------------------------------------------------------------------------------
+
+_DECIMAL_BYTES: Final = 16
+
+
+def undecodable(rows: pa.StructArray, nodes: Sequence[TypeNode]) -> frozenset[int]:
+    """Return the ORC column IDs of the text columns with values that are not UTF-8."""
+    ids = (_undecodable(values, node) for values, node in zip(rows.flatten(), nodes, strict=True))
+    return frozenset(itertools.chain.from_iterable(ids))
+
+
+def _undecodable(values: pa.Array, node: TypeNode) -> Iterator[int]:
+    if pa.types.is_string(values.type) and not is_utf8(values):
+        yield node.column_id
+    for child, child_node in zip(used_parts(values), node.children, strict=False):
+        yield from _undecodable(child, child_node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonValues:
+    """A converter of Arrow values to Python values in the form that ORC stores.
+
+    Dates become day numbers, decimals become unscaled integers, and timestamps become pairs of
+    seconds and nanoseconds. Structs become tuples, and maps become dictionaries. Text in the
+    columns `byte_ids` becomes bytes. `table` is used only in error messages.
+    """
+
+    byte_ids: frozenset[int]
+    table: object
+
+    def of_struct(self, values: pa.StructArray, nodes: Sequence[TypeNode]) -> list[Any]:
+        """Return structs as tuples."""
+        fields = [self.of(v, node) for v, node in zip(values.flatten(), nodes, strict=True)]
+        return _masked(values, list(zip(*fields, strict=True)))
+
+    def of(self, values: pa.Array, node: TypeNode) -> list[Any]:
+        """Return the values of a column of any type."""
+        arrow = values.type
+        if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
+            seconds, nanos = seconds_and_nanos(values)
+            return _masked(values, list(zip(seconds.tolist(), nanos.tolist(), strict=True)))
+        if pa.types.is_struct(arrow):
+            return self.of_struct(values, node.children)
+        if pa.types.is_nested(arrow):
+            children = [
+                self.of(v, n) for v, n in zip(used_parts(values), node.children, strict=True)
+            ]
+            if pa.types.is_list(arrow):
+                return _cut(values, children[0], list)
+            entries = list(zip(*children, strict=True))
+            return _cut(values, entries, functools.partial(self._mapping, node))
+        if pa.types.is_decimal128(arrow):
+            return _masked(values, _unscaled(values))
+        if pa.types.is_date32(arrow):
+            values = values.cast(pa.int32())
+        if node.column_id in self.byte_ids:
+            values = values.view(pa.binary())
+        python: list[Any] = values.to_pylist()
+        return python
+
+    def _mapping(self, node: TypeNode, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+        # pyorc expects a dictionary. All keys are kept, even if Python treats them as equal (such
+        # as 0.0 and -0.0) or cannot hash them (such as lists).
+        try:
+            mapping = dict(pairs)
+        except TypeError:
+            mapping = {}
+        if len(mapping) == len(pairs):
+            return mapping
+        kinds = {type(key) for key, _ in pairs}
+        if not kinds <= _DISTINCT.keys():
+            raise TypeMismatchError(
+                table=self.table,
+                column=node.name,
+                column_type=str(node.type),
+                value_type="a map with one key twice",
+            )
+        return {_DISTINCT[type(key)](key): value for key, value in pairs}
+
+
+def _distinct(kind: type) -> type:
+    """Return a subclass whose objects are never equal to each other."""
+    own = {"__eq__": object.__eq__, "__hash__": object.__hash__}
+    return type(f"_Distinct{kind.__name__}", (kind,), own)
+
+
+_DISTINCT: Final = {kind: _distinct(kind) for kind in (int, float, str, bytes, tuple, list, dict)}
+
+
+def _masked(values: pa.Array, python: Sequence[Any]) -> list[Any]:
+    if not values.null_count:
+        return list(python)
+    valid = values.is_valid().to_pylist()
+    return [value if is_valid else None for value, is_valid in zip(python, valid, strict=True)]
+
+
+def _cut(lists: pa.Array, items: Sequence[Any], build: Callable[[Sequence[Any]], Any]) -> list[Any]:
+    offsets = pc.subtract(lists.offsets, lists.offsets[0]).to_pylist()
+    return _masked(lists, [build(items[start:end]) for start, end in itertools.pairwise(offsets)])
+
+
+def _unscaled(values: pa.Array) -> list[int]:
+    data = memoryview(values.buffers()[1])[values.offset * _DECIMAL_BYTES :]
+    starts = range(0, len(values) * _DECIMAL_BYTES, _DECIMAL_BYTES)
+    return [
+        int.from_bytes(data[start : start + _DECIMAL_BYTES], "little", signed=True)
+        for start in starts
+    ]

@@ -1,11 +1,10 @@
-"""Compose the tail of an ACID file from the tails of its encoders.
+"""Compose the tail of an ACID file from the tails of the encoders that wrote its parts, in order.
 
-Input is the tail of each encoder that wrote a part of the file, in order. Output is the tail of the
-whole file. The tail has one list of stripes, merged statistics, the table's types, and the user
-metadata of ACID files. This module must not read rows.
+The result has one list of stripes, merged statistics, the table's types, and the user metadata of
+ACID files. This module must not read rows.
 
-The `writer` field has the same value as in the encoders' tails: 1 (ORC's C++ writer). Hive ignores
-this field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.
+The `writer` field stays 1 (ORC's C++ writer). Hive ignores it. Trino requires this value, and
+recognizes our ACID files by `hive.acid.version`.
 """
 
 from __future__ import annotations
@@ -14,22 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    DecimalType,
-    MapType,
-    StructType,
-    VarcharType,
-)
-from airflow_hiveacid.storage.acid.row_schema import (
-    ROOT_KINDS,
-    ROOT_NAMES,
-    ROW_COLUMN_ID,
-    RecordIdentifier,
-    type_tree,
-)
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
     ACID_VERSION,
@@ -55,7 +41,7 @@ class AcidFacts:
     are columns with NUL characters; their string statistics are wrong.
     """
 
-    stripe_keys: Sequence[RecordIdentifier]
+    stripe_keys: Sequence[row_schema.RecordIdentifier]
     is_delete: bool
     nul_column_ids: Collection[int]
 
@@ -78,18 +64,18 @@ def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
     """Return the types of an ACID file by column ID, with the lengths of char and varchar."""
     row_type(columns)  # raises for unions
-    nodes = type_tree(columns)
+    nodes = row_schema.type_tree(columns)
     root = pb.Type(
         kind=TypeKind.STRUCT,
-        children=range(1, ROW_COLUMN_ID + 1),
-        field_names=ROOT_NAMES,
+        children=range(1, row_schema.ROW_COLUMN_ID + 1),
+        field_names=row_schema.ROOT_NAMES,
     )
     row = pb.Type(
         kind=TypeKind.STRUCT,
         children=[node.column_id for node in nodes],
         field_names=[column.name for column in columns],
     )
-    leaves = [pb.Type(kind=kind) for kind in ROOT_KINDS[:-1]]
+    leaves = [pb.Type(kind=kind) for kind in row_schema.ROOT_KINDS[:-1]]
     return [root, *leaves, row, *(_type(node) for top in nodes for node in top.walk())]
 
 
@@ -157,12 +143,12 @@ def whole_tail(
     )
 
 
-def key_index(keys: Sequence[RecordIdentifier]) -> str:
+def key_index(keys: Sequence[row_schema.RecordIdentifier]) -> str:
     """Return the value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
 
     Example:
         >>> from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
-        >>> key_index([RecordIdentifier(2, 536870912, 9)])
+        >>> key_index([row_schema.RecordIdentifier(2, 536870912, 9)])
         '2,536870912,9;'
     """
     return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)
@@ -180,11 +166,9 @@ def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
 
 
 def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
-    """Remove wrong statistics, so that readers do not use them to filter rows.
-
-    The row index inside the stripes has the same wrong bounds. So the stride is set to 0. Then
-    readers treat the row index as missing, and also ignore all other statistics.
-    """
+    # Remove wrong statistics, so that readers do not use them to filter rows. The row index inside
+    # the stripes has the same wrong bounds. So the stride is set to 0. Then readers treat the row
+    # index as missing, and also ignore all other statistics.
     if nul_column_ids:
         footer.row_index_stride = 0
     for statistics in (footer.statistics, *(stripe.columns for stripe in metadata.stripes)):
@@ -197,17 +181,17 @@ def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collecti
 def _type(node: TypeNode) -> pb.Type:
     children = [child.column_id for child in node.children]
     match node.type:
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             type_ = pb.Type(kind=TypeKind.DECIMAL, precision=precision, scale=scale)
-        case CharType(length=length):
+        case hive.CharType(length=length):
             type_ = pb.Type(kind=TypeKind.CHAR, maximum_length=length)
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             type_ = pb.Type(kind=TypeKind.VARCHAR, maximum_length=length)
-        case ArrayType():
+        case hive.ArrayType():
             type_ = pb.Type(kind=TypeKind.LIST, children=children)
-        case MapType():
+        case hive.MapType():
             type_ = pb.Type(kind=TypeKind.MAP, children=children)
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             names = [name for name, _ in fields]
             type_ = pb.Type(kind=TypeKind.STRUCT, children=children, field_names=names)
         case _:

@@ -1,10 +1,9 @@
 """Select the stripes that a compaction can copy unchanged.
 
-Input is the files of one bucket. Output is each stripe that meets two conditions: all its rows are
-kept, and its identity range contains no other row. The stripe must also have the current format of
-our own writers. The module reads the row identities (five columns, run-length encoded), but no
-values of the table. Copied stripes keep their size. So a file would get more and more small stripes
-if every small stripe were copied. `least_length` bounds their number.
+All rows of such a stripe are kept, its identity range contains no other row, and it has the current
+format of our own writers. The module reads the row identities (five columns, run-length encoded),
+but no values of the table. Copied stripes keep their size, so a file would get more and more small
+stripes if every small stripe were copied. `least_length` bounds their number.
 """
 
 from __future__ import annotations
@@ -24,17 +23,13 @@ from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.events import identity_at
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import visible_in
-from airflow_hiveacid.storage.acid.row_schema import (
-    OPERATION_COLUMN_ID,
-    Operation,
-    RecordIdentifier,
-)
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -73,8 +68,8 @@ class WholeStripe:
     tail: OrcTail
     number: int
     content: StripeContent
-    first: RecordIdentifier
-    last: RecordIdentifier
+    first: row_schema.RecordIdentifier
+    last: row_schema.RecordIdentifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +208,6 @@ def _copyable_tail(
 
 
 def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
-    """Return whether a file of our writers could also contain the stripes of this file."""
     writer, version = tail.footer.writer, tail.postscript.writer_version
     return (
         list(tail.footer.types) == acid_types(columns)
@@ -221,7 +215,8 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
         and version >= _OLDEST_OF_WRITER.get(writer, version + 1)
         and tail.compression == options.kind
         and tail.row_index_stride == options.row_index_stride
-        and tail.integer_range(OPERATION_COLUMN_ID) == (Operation.INSERT, Operation.INSERT)
+        and tail.integer_range(row_schema.OPERATION_COLUMN_ID)
+        == (row_schema.Operation.INSERT, row_schema.Operation.INSERT)
         and tail.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
         and len(tail.metadata.stripes) == len(tail.stripes)
         and all(len(stripe.columns) == len(tail.types) for stripe in tail.metadata.stripes)
@@ -235,11 +230,7 @@ def _ranges(
     least: int,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
-    """Yield the identity ranges of a file.
-
-    With `tail`, there is one range for each stripe in `numbers`. Without `tail`, there is one range
-    for the whole file.
-    """
+    """Yield the range of each stripe in `numbers`; without a tail, that of the whole file."""
     if tail is None:
         yield _range_of_file(file)
         return
@@ -250,11 +241,8 @@ def _ranges(
 
 
 def _range_of_file(file: AcidFile) -> _Range:
-    """Return the identity range of a file without stripes to copy.
-
-    Read the footer only if the file's directory does not limit the write IDs. Otherwise, each of a
-    thousand small deltas would need one more request to the store.
-    """
+    # Read the footer only if the file's directory does not limit the write IDs. Otherwise, each of
+    # a thousand small deltas would need one more request to the store.
     if file.synthetic is not None:
         return _Range(first=file.least_key, last=(file.synthetic.write_id, LONG_MAX, LONG_MAX))
     if file.greatest_write_id is not None:
@@ -290,7 +278,7 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    ends: list[RecordIdentifier] = []
+    ends: list[row_schema.RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):
         start, end = identity_at(batch, 0), identity_at(batch, -1)
@@ -339,7 +327,6 @@ def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
 def _untouched(
     stripes: Sequence[WholeStripe], deletes: Sequence[AcidFile], write_ids: ValidWriteIdList
 ) -> tuple[WholeStripe, ...]:
-    """Return the stripes in which no row has a visible delete event."""
     candidates = [d for d in deletes if any(d.may_overlap(stripe.file) for stripe in stripes)]
     touched: set[int] = set()
     for batch in visible_in(candidates, write_ids):

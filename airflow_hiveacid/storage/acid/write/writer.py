@@ -1,8 +1,7 @@
 """Write one bucket file of a base, delta or delete delta that Hive and Trino can read.
 
 The tail contains everything that readers rely on: the key index, ACID statistics and version, exact
-column statistics, types with lengths, and the calendar. The module never reads the file, and holds
-only one stripe in memory.
+column statistics, types with lengths, and the calendar.
 
 Example:
     >>> import tempfile
@@ -32,22 +31,15 @@ from airflow_hiveacid.format.errors import InvalidNameError, TypeMismatchError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,
     delete_events,
     identity_at,
     insert_events,
 )
-from airflow_hiveacid.storage.acid.row_schema import (
-    ROW,
-    RecordIdentifier,
-    acid_schema,
-    check_row_type,
-    root_schema,
-    type_tree,
-)
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
-from airflow_hiveacid.storage.acid.write.python_values import undecodable
+from airflow_hiveacid.storage.acid.write.row_encoder import undecodable
 from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_part
 from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -74,11 +66,11 @@ class WrittenFile:
     rows: int
     size_bytes: int
     stripes: int
-    first_key: RecordIdentifier | None
-    last_key: RecordIdentifier | None
+    first_key: row_schema.RecordIdentifier | None
+    last_key: row_schema.RecordIdentifier | None
 
 
-class AcidFileWriter(OrcFile[RecordIdentifier]):
+class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
     """A writer of one bucket file, for use by one thread. The file is valid only after `close`.
 
     A `with` block aborts the file, unless `close` was called.
@@ -106,10 +98,10 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         if not isinstance(name, BucketFileName):
             raise InvalidNameError(name=path, what="path of a bucket file")
         self._columns, self._bucket_id, self._is_delete = tuple(columns), name.bucket_id, is_delete
-        self._default_schema = acid_schema(columns)
+        self._default_schema = row_schema.acid_schema(columns)
         self._schema: pa.Schema | None = None
         self._check = EventCheck(path, name.bucket_id, is_delete=is_delete)
-        nodes = type_tree(columns)
+        nodes = row_schema.type_tree(columns)
         super().__init__(
             fs,
             path,
@@ -138,10 +130,10 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         self._check.check(batch)
         needs_rows = False
         if not self._is_delete:
-            fitted = fit_rows(batch.column(ROW), self._nodes, table=self._table)
+            fitted = fit_rows(batch.column(row_schema.ROW), self._nodes, table=self._table)
             self._nul_column_ids |= fitted.nul_column_ids
             needs_rows = fitted.needs_rows
-            batch = batch.set_column(batch.num_columns - 1, ROW, fitted.rows)
+            batch = batch.set_column(batch.num_columns - 1, row_schema.ROW, fitted.rows)
             if needs_rows or self._goes_by_rows:
                 self._byte_ids |= undecodable(fitted.rows, self._nodes)
         self._append(batch, needs_rows=needs_rows)
@@ -153,9 +145,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
     def copy(self, stripe: WholeStripe) -> None:
         """End the current stripe, then append a stripe of a different file unchanged.
 
-        Raises:
-            CorruptFileError: the stripe is truncated, or its identities are not greater than all
-                earlier identities.
+        Its identities must be greater than all earlier identities.
         """
         self._finish_part()
         self._check.pass_over(stripe.first, stripe.last)
@@ -169,12 +159,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         self._stripe_keys.append(stripe.last)
 
     def close(self) -> WrittenFile:
-        """Write the last stripe and the tail, and close the file.
-
-        Raises:
-            CorruptFileError: the encoder ended stripes at different rows than expected; do not use
-                the file.
-        """
+        """Write the last stripe and the tail, and close the file. After an error, do not use it."""
         tail = self._finish(self._default_schema)
         return WrittenFile(
             path=self._path,
@@ -186,7 +171,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             last_key=self._last_key,
         )
 
-    def _key_at(self, batch: pa.RecordBatch, index: int) -> RecordIdentifier:
+    def _key_at(self, batch: pa.RecordBatch, index: int) -> row_schema.RecordIdentifier:
         return identity_at(batch, index)
 
     def _tail(self) -> OrcTail:
@@ -205,8 +190,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         expected_schema = self._default_schema
         if schema.names != expected_schema.names:
             raise self._mismatch("(all)", expected_schema, schema)
-        check_row_type(self._table, self._columns, schema.field(ROW).type)
-        expected_schema = root_schema(schema.field(ROW).type)
+        row_schema.check_row_type(self._table, self._columns, schema.field(row_schema.ROW).type)
+        expected_schema = row_schema.root_schema(schema.field(row_schema.ROW).type)
         if schema.types != expected_schema.types:
             raise self._mismatch("(ACID columns)", expected_schema, schema)
         self._schema = schema.remove_metadata()

@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.storage.orc.compression import snappy_length
 from airflow_hiveacid.storage.plain.avro.schema import cramjam
 
 SNAPPY: Final = "snappy"
@@ -28,7 +29,6 @@ _MOST_EMPTY_RECORDS: Final = 1 << 16
 _CHECKSUM_BYTES: Final = 4
 _CONTINUED: Final = 0x80
 _LONGEST_NUMBER: Final = 10
-_LONGEST_SNAPPY_LENGTH: Final = 5
 
 
 class BoundedSource:
@@ -100,10 +100,6 @@ def _number(source: BoundedSource, *, may_end: bool = False) -> int | None:
     raise ValueError("a number of more than 64 bits")
 
 
-def _inflated(data: bytes, most: int) -> bytes:
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most + 1)
-
-
 def _of_bzip2(data: bytes, most: int) -> bytes:
     parts, size = [], 0
     while data and size <= most:
@@ -117,19 +113,14 @@ def _of_bzip2(data: bytes, most: int) -> bytes:
 
 
 def _of_snappy(data: bytes, most: int) -> bytes:
-    length = 0
-    for number, byte in enumerate(data[:_LONGEST_SNAPPY_LENGTH]):
-        length |= (byte & ~_CONTINUED) << (7 * number)
-        if not byte & _CONTINUED:
-            break
-    if length > most:
+    if snappy_length(data) > most:
         raise ValueError("a block expands to more than the allowed size")
     return bytes(cramjam().snappy.decompress_raw(data[:-_CHECKSUM_BYTES]))
 
 
 _EXPAND: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
     "null": lambda data, _: data,
-    "deflate": _inflated,
+    "deflate": lambda data, most: zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most + 1),
     "bzip2": _of_bzip2,
     SNAPPY: _of_snappy,
 }

@@ -23,18 +23,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
 from airflow_hiveacid.storage.plain.avro.blocks import (
     CODECS,
     SNAPPY,
@@ -45,13 +36,7 @@ from airflow_hiveacid.storage.plain.avro.blocks import (
 from airflow_hiveacid.storage.plain.avro.schema import Schema, cramjam, fastavro, why_not
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.calendars import (
-    SWITCHOVER_DAY,
-    SWITCHOVER_SECOND,
-    proleptic_dates,
-    to_proleptic_seconds,
-    unknown_calendar,
-)
+from airflow_hiveacid.storage.values import calendars
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
@@ -87,10 +72,7 @@ _DAMAGES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The context of a conversion.
-
-    `is_proleptic` is None if the calendar of old dates is unknown.
-    """
+    """The context of a conversion; `is_proleptic` is None if the calendar is unknown."""
 
     path: str
     form: TimestampForm
@@ -107,13 +89,10 @@ def avro_rows(
         UnsupportedFileError: a column is stored with a different type, or a value does not fit or
             is ambiguous. The same error is raised if the compression is not deflate, bzip2 or
             Snappy.
-        ConfigurationError: fastavro is not installed. The same error is raised if the file uses
-            Snappy, and cramjam is not installed.
+        ConfigurationError: fastavro, or cramjam for Snappy, is not installed.
     """
-    types = {column.name: parse_type(column.type) for column in wanted}
-    library = fastavro()
-    with _opened(file.fs, file.path) as source, _damages(library, file.path):
-        reader, blocks = _blocks(library, source, file.path)
+    types = {column.name: hive.parse_type(column.type) for column in wanted}
+    with _opened(file.fs, file.path) as (library, reader, blocks):
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
         shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
@@ -134,35 +113,27 @@ def avro_rows(
 
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
     """Count the rows of an Avro file from its blocks, without decoding values."""
-    library = fastavro()
-    with _opened(fs, path) as source, _damages(library, path):
-        _, blocks = _blocks(library, source, path)
+    with _opened(fs, path) as (_, _, blocks):
         return sum(block.records for block in blocks)
 
 
 def avro_columns(file: PlainFile) -> tuple[str, ...]:
     """Return the names of the columns that an Avro file contains; see `avro_rows` for errors."""
-    library = fastavro()
-    with _opened(file.fs, file.path) as source, _damages(library, file.path):
-        reader, _ = _blocks(library, source, file.path)
+    with _opened(file.fs, file.path) as (_, reader, _):
         return tuple(field["name"] for field in reader.writer_schema["fields"])
 
 
 @contextmanager
-def _opened(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+def _opened(fs: pafs.FileSystem, path: str) -> Iterator[tuple[ModuleType, Any, Iterator[Block]]]:
+    """Yield fastavro, its reader of a file's header, and the blocks after the header."""
+    library = fastavro()
     with file_errors("read", path), fs.open_input_file(path) as source:
-        yield source
-
-
-@contextmanager
-def _damages(library: ModuleType, path: str) -> Iterator[None]:
-    """Convert fastavro's exceptions for damaged files to our errors."""
-    try:
-        yield
-    except pa.ArrowException:
-        raise
-    except _damage_types(library) as error:
-        raise CorruptFileError(path=path, reason=f"not an Avro file: {error!r}") from error
+        try:
+            yield library, *_blocks(library, source, path)
+        except pa.ArrowException:
+            raise
+        except _damage_types(library) as error:
+            raise CorruptFileError(path=path, reason=f"not an Avro file: {error!r}") from error
 
 
 def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
@@ -172,7 +143,6 @@ def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
 
 
 def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> tuple[Any, Iterator[Block]]:
-    """Return fastavro's reader of the header, and the blocks after the header."""
     bounded = BoundedSource(source)
     reader = library.block_reader(bounded)
     if reader.codec not in CODECS:
@@ -186,15 +156,8 @@ def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> tuple[Any,
     return reader, blocks_of(bounded, reader.codec)
 
 
-def _records(
-    library: ModuleType,
-    reader: Any,  # noqa: ANN401 - from a library
-    blocks: Iterator[Block],
-) -> Iterator[Any]:
-    """Yield the records of all blocks.
-
-    Dates and times are yielded as numbers, because Python's types for them begin in year 1.
-    """
+def _records(library: ModuleType, reader: Any, blocks: Iterator[Block]) -> Iterator[Any]:  # noqa: ANN401
+    # Dates and times are yielded as numbers, because Python's types for them begin in year 1.
     schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
     for block in blocks:
         for _ in range(block.records):
@@ -217,7 +180,7 @@ def _without_times(schema: Schema) -> Schema:
     return cleaned
 
 
-def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401
+def _stored(file: PlainFile, reader: Any, types: Mapping[str, hive.HiveType]) -> list[str]:  # noqa: ANN401
     """Return the wanted columns that the file contains; raise an error if a type does not fit."""
     schema: Schema = reader.writer_schema
     if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -240,18 +203,17 @@ def _target(path: str, metadata: Mapping[str, str], form: TimestampForm) -> _Tar
     )
 
 
-def _as_decoded(wanted: HiveType) -> pa.DataType:
-    """Return the intermediate Arrow type for fastavro's values."""
+def _as_decoded(wanted: hive.HiveType) -> pa.DataType:
     match wanted:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return pa.list_(_as_decoded(element))
-        case MapType(value=value):
+        case hive.MapType(value=value):
             return pa.map_(pa.string(), _as_decoded(value))
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return pa.struct([(name, _as_decoded(type_)) for name, type_ in fields])
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             return pa.string()
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             return pa.timestamp("ms")
         case _:
             return arrow_type(wanted)
@@ -266,13 +228,13 @@ def _decoded(path: str, records: list[Any], shape: pa.DataType) -> pa.StructArra
         ) from error
 
 
-def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
+def _converted(target: _Target, array: pa.Array, wanted: hive.HiveType, name: str) -> pa.Array:
     match wanted:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             parts = [_converted(target, array.values, element, name)]
-        case MapType(value=value):
+        case hive.MapType(value=value):
             parts = [array.keys, _converted(target, array.items, value, name)]
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             parts = [
                 _converted(target, array.field(index), type_, name)
                 for index, (_, type_) in enumerate(fields)
@@ -282,26 +244,18 @@ def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) ->
     return with_parts(array, parts, read_type(wanted, target.form))
 
 
-def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
+def _leaf(target: _Target, array: pa.Array, wanted: hive.HiveType, name: str) -> pa.Array:
     match wanted:
-        case CharType() | VarcharType():
-            texts = unpadded(array) if isinstance(wanted, CharType) else array
+        case hive.CharType() | hive.VarcharType():
+            texts = unpadded(array) if isinstance(wanted, hive.CharType) else array
             return fit_length(texts, wanted)
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             return _timestamps(target, array, name)
-        case PrimitiveType(name="date"):
-            return _days(target, array, name)
+        case hive.PrimitiveType(name="date"):
+            proleptic = target.is_proleptic
+            return calendars.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
         case _:
             return array
-
-
-def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
-    days = array.cast(pa.int32()).fill_null(0).to_numpy()
-    if days.min(initial=0) >= SWITCHOVER_DAY or target.is_proleptic:
-        return array
-    if target.is_proleptic is None:
-        raise unknown_calendar(target.path, name)
-    return proleptic_dates(array)
 
 
 def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
@@ -313,10 +267,8 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         )
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     seconds, part = np.divmod(counts_of(array), _MILLIS)
-    if seconds.min(initial=0) < SWITCHOVER_SECOND and not target.is_proleptic:
-        if target.is_proleptic is None:
-            raise unknown_calendar(target.path, name)
-        seconds = to_proleptic_seconds(seconds)
+    proleptic = target.is_proleptic
+    seconds = calendars.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
     return in_form(
         Instants(seconds, part * _NANOS_A_MILLI, valid),
         target.form,

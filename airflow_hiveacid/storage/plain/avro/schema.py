@@ -17,19 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, Storage, TableInfo
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
 
 Schema = Any  # parsed JSON: a string, a list (a union) or a mapping
 
@@ -52,11 +42,7 @@ _ELSEWHERE: Final = ("avro.schema.literal", "avro.schema.url")
 
 
 def fastavro() -> ModuleType:
-    """Return the library that reads and writes Avro.
-
-    Raises:
-        ConfigurationError: the library is not installed.
-    """
+    """Return the library that reads and writes Avro; raise ConfigurationError if it is missing."""
     return _library("fastavro", "Avro tables")
 
 
@@ -78,11 +64,9 @@ def _library(name: str, what: str) -> ModuleType:
 def check_avro(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise an error for unsupported Avro tables; do not check tables in other formats.
+    """Raise UnsupportedTableError for unsupported Avro tables; do not check other formats.
 
-    Raises:
-        UnsupportedTableError: the columns are defined outside the metastore, or Avro does not
-            support the type of a column.
+    Columns must be defined in the metastore, and have types that Avro supports.
     """
     if storage.format is not FileFormat.AVRO:
         return
@@ -95,17 +79,15 @@ def check_avro(
                 " Hive into a table that has its columns in the metastore",
             )
     for column in columns:
-        if (why := _why_unknown(parse_type(column.type))) is not None:
+        if (why := _why_unknown(hive.parse_type(column.type))) is not None:
             raise UnsupportedTableError(table=table, detail=f"has column {column.name} with {why}")
     fastavro()
 
 
 def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Raise an error if column types differ between an Avro partition and its table.
+    """Raise UnsupportedTableError if column types differ between an Avro partition and its table.
 
-    Raises:
-        UnsupportedTableError: a column's type differs between a partition and the table. Hive reads
-            a partition's files with the types of the partition.
+    Hive reads a partition's files with the types of the partition.
     """
     if table.storage.format is not FileFormat.AVRO:
         return
@@ -124,69 +106,69 @@ def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> N
 def schema_of(name: str, columns: Sequence[Column]) -> Schema:
     """Return the schema of a file with these columns; `name` is the record name, without a dot."""
     counter = itertools.count()
-    fields = [_field(c.name, parse_type(c.type), counter) for c in columns]
+    fields = [_field(c.name, hive.parse_type(c.type), counter) for c in columns]
     return {"type": "record", "name": name, "fields": fields}
 
 
-def why_not(schema: Schema, wanted: HiveType) -> str | None:
+def why_not(schema: Schema, wanted: hive.HiveType) -> str | None:
     """Return why a stored type does not fit, as a phrase; None if it fits."""
     avro_type = _value_of(schema)
     match wanted:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             is_kind = _is_kind(avro_type, "array")
             return why_not(avro_type["items"], element) if is_kind else _other(avro_type, wanted)
-        case MapType(value=value):
+        case hive.MapType(value=value):
             is_kind = _is_kind(avro_type, "map")
             return why_not(avro_type["values"], value) if is_kind else _other(avro_type, wanted)
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             if not _is_kind(avro_type, "record"):
                 return _other(avro_type, wanted)
             stored = {field["name"]: field["type"] for field in avro_type["fields"]}
             each = (why_not(stored[name], type_) for name, type_ in fields if name in stored)
             return next((why for why in each if why is not None), None)
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             is_text = _facts(avro_type)[0] == "string"
             return None if is_text else _other(avro_type, wanted)
         case _:
             allowed = [_facts(_leaf(wanted))]
-            if wanted == PrimitiveType("bigint"):
+            if wanted == hive.PrimitiveType("bigint"):
                 allowed.append(_facts("int"))
             return None if _facts(avro_type) in allowed else _other(avro_type, wanted)
 
 
-def _why_unknown(wanted: HiveType) -> str | None:
+def _why_unknown(wanted: hive.HiveType) -> str | None:
     """Describe the part of a type that Avro does not support; return None without such a part."""
     match wanted:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return _why_unknown(element)
-        case MapType(key=key, value=value):
-            is_text = key == PrimitiveType("string")
+        case hive.MapType(key=key, value=value):
+            is_text = key == hive.PrimitiveType("string")
             return _why_unknown(value) if is_text else f"a map with keys of {key}, not string"
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return next((why for _, t in fields if (why := _why_unknown(t)) is not None), None)
-        case CharType() | VarcharType() | DecimalType():
+        case hive.CharType() | hive.VarcharType() | hive.DecimalType():
             return None
-        case PrimitiveType(name=name) if name in _PRIMITIVES:
+        case hive.PrimitiveType(name=name) if name in _PRIMITIVES:
             return None
         case _:
             return f"a {wanted}, which cannot be read from Avro"
 
 
-def _field(name: str, wanted: HiveType, counter: Iterator[int]) -> Schema:
+def _field(name: str, wanted: hive.HiveType, counter: Iterator[int]) -> Schema:
     return {"name": name, "type": _nullable(wanted, counter), "default": None}
 
 
-def _nullable(wanted: HiveType, counter: Iterator[int]) -> Schema:
+def _nullable(wanted: hive.HiveType, counter: Iterator[int]) -> Schema:
     return ["null", _schema(wanted, counter)]
 
 
-def _schema(wanted: HiveType, counter: Iterator[int]) -> Schema:
+def _schema(wanted: hive.HiveType, counter: Iterator[int]) -> Schema:
     match wanted:
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return {"type": "array", "items": _nullable(element, counter)}
-        case MapType(value=value):
+        case hive.MapType(value=value):
             return {"type": "map", "values": _nullable(value, counter)}
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             record_fields = [_field(name, type_, counter) for name, type_ in fields]
             # Avro records need names. Like Hive, put a number into each record's name.
             return {
@@ -195,16 +177,16 @@ def _schema(wanted: HiveType, counter: Iterator[int]) -> Schema:
                 "namespace": "",
                 "fields": record_fields,
             }
-        case CharType(length=length):
+        case hive.CharType(length=length):
             return {"type": "string", "logicalType": "char", "maxLength": length}
-        case VarcharType(length=length):
+        case hive.VarcharType(length=length):
             return {"type": "string", "logicalType": "varchar", "maxLength": length}
         case _:
             return _leaf(wanted)
 
 
-def _leaf(wanted: HiveType) -> Schema:
-    if isinstance(wanted, DecimalType):
+def _leaf(wanted: hive.HiveType) -> Schema:
+    if isinstance(wanted, hive.DecimalType):
         kind = {"type": "bytes", "logicalType": "decimal"}
         return {**kind, "precision": wanted.precision, "scale": wanted.scale}
     return _PRIMITIVES.get(str(wanted))
@@ -229,7 +211,7 @@ def _facts(schema: Schema) -> tuple[object, ...]:
     return (schema if isinstance(schema, str) else None, None, None, None)
 
 
-def _other(found: Schema, wanted: HiveType) -> str:
+def _other(found: Schema, wanted: hive.HiveType) -> str:
     return f"is stored as {_text(found)}, not as {_text(_leaf(wanted) or str(wanted))}"
 
 

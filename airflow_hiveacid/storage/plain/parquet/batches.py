@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
+from airflow_hiveacid.storage.orc.view import BATCH_BYTES
 
 # The buffer size of each column that is read; there may be thousands of columns.
 _BUFFER_BYTES: Final = 256 << 10
@@ -31,13 +31,8 @@ _EXPANSION: Final = 8
 def open_parquet(source: pa.NativeFile, instants_in: str = "us") -> pq.ParquetFile:
     """Open a file so that Arrow reads it in small pieces, not in whole columns of a row group.
 
-    The types are those of Parquet, whatever types Arrow's writer noted.
-
-    Timestamps in 96 bits are converted to the unit `instants_in`.
-
-    Raises:
-        ArrowInvalid: the file is not a Parquet file.
-        OSError: the file cannot be read.
+    The types are those of Parquet, whatever types Arrow's writer noted. Timestamps in 96 bits are
+    converted to the unit `instants_in`.
     """
     return pq.ParquetFile(
         source,
@@ -66,10 +61,8 @@ def _footer(source: pa.NativeFile) -> pq.FileMetaData | None:
 
 
 def _most_elements(source: pa.NativeFile) -> int:
-    """Return the limit for list lengths in a footer: at most one element per byte of the file.
-
-    Arrow allocates memory for the stated length of a list before it reads the elements.
-    """
+    # At most one element per byte of the file: Arrow allocates memory for the stated length of a
+    # list before it reads the elements.
     return max(1, min(_MOST_ELEMENTS, int(source.size())))
 
 

@@ -114,11 +114,7 @@ class _Chunks:
     """The chunks of each row group of a footer; built by reading the footer once."""
 
     def __init__(self, data: bytes) -> None:
-        """Read the footer.
-
-        Raises:
-            LookupError: the bytes end too early, or have an unknown type.
-        """
+        """Read the footer; raise LookupError if it ends too early, or has an unknown type."""
         self.groups: list[list[_Chunk]] = []
         self._data = data
         self._statistics: _Fields = dict.fromkeys(_BOUNDS, self._bound)
@@ -179,10 +175,7 @@ class _Chunks:
 
 
 def _struct(data: bytes, offset: int, read: _Fields) -> int:
-    """Read a struct; return its end.
-
-    `read` maps the numbers of fields to functions that take a position and return the field's end.
-    """
+    """Return the end of a struct; `read` maps field numbers to functions from begin to end."""
     number = 0
     while head := data[offset]:
         offset += 1

@@ -5,26 +5,17 @@ This module must not read values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-)
 from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
-from airflow_hiveacid.storage.values.column_types import arrow_type, holds, types_in
+from airflow_hiveacid.storage.values.column_types import PRIMITIVES, arrow_type, holds, types_in
 
-_TIMESTAMP: Final = PrimitiveType("timestamp")
+_TIMESTAMP: Final = hive.PrimitiveType("timestamp")
 _WIDER: Final = {
     "smallint": (pa.int8(),),
     "int": (pa.int8(), pa.int16()),
@@ -36,18 +27,7 @@ _WIDER: Final = {
 # Impala and old versions of Spark do not mark texts as UTF8. Hive reads their bytes
 # (ETypeConverter.ESTRING_CONVERTER).
 _TEXTS: Final = (pa.string(), pa.binary())
-_NAMES: Final[Mapping[pa.DataType, str]] = {
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-}
+_NAMES: Final = {arrow: name for name, arrow in PRIMITIVES.items()}
 
 
 class FieldPositions:
@@ -70,7 +50,7 @@ class FieldPositions:
         return positions[0] if positions else None
 
 
-def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
+def why_not(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> str | None:
     """Return why a stored type cannot be read as a Hive type, as a phrase; None if it can."""
     if _fits(facts, found, wanted):
         if (
@@ -100,17 +80,17 @@ def _hive_text(found: pa.DataType) -> str:
     return _NAMES.get(found, f"a type that Hive does not have ({found})")
 
 
-def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
+def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
     """Return whether a column is stored exactly as its Hive type, including all field names.
 
     Parquet does not store the length of char and varchar. No reader truncates these types inside a
     nested column.
     """
-    is_cut = any(isinstance(type_, CharType | VarcharType) for type_ in types_in(wanted))
-    if is_cut and not isinstance(wanted, CharType | VarcharType):
+    is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
+    if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):
         return False
     match wanted:
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return (
                 pa.types.is_struct(found)
                 and [f.name for f in found] == [name for name, _ in fields]
@@ -118,15 +98,15 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
                     is_exactly(facts, found.field(i).type, t) for i, (_, t) in enumerate(fields)
                 )
             )
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return pa.types.is_list(found) and is_exactly(facts, found.value_type, element)
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return (
                 pa.types.is_map(found)
                 and is_exactly(facts, found.key_type, key)
                 and is_exactly(facts, found.item_type, value)
             )
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
             is_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
             # Spark would show instants of 64 bits in the session's time zone.
@@ -136,33 +116,33 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
             return bool(found == arrow_type(wanted))
 
 
-def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  # noqa: PLR0911
+def _fits(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:  # noqa: PLR0911
     match wanted:
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             return pa.types.is_struct(found) and _fit_all(facts, found, fields)
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             return pa.types.is_list(found) and _fits(facts, found.value_type, element)
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             return (
                 pa.types.is_map(found)
                 and _fits(facts, found.key_type, key)
                 and _fits(facts, found.item_type, value)
             )
-        case DecimalType(precision=precision, scale=scale):
+        case hive.DecimalType(precision=precision, scale=scale):
             is_decimal = pa.types.is_decimal(found)
             return bool(is_decimal and found.scale == scale and found.precision <= precision)
-        case CharType() | VarcharType() | PrimitiveType(name="string"):
+        case hive.CharType() | hive.VarcharType() | hive.PrimitiveType(name="string"):
             return found in _TEXTS
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             return facts.clock is not TimestampStorage.MIXED and pa.types.is_timestamp(found)
-        case PrimitiveType(name=name) if "timestamp" not in name:
+        case hive.PrimitiveType(name=name) if "timestamp" not in name:
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
         case _:
             return False
 
 
 def _fit_all(
-    facts: ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, HiveType]]
+    facts: ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, hive.HiveType]]
 ) -> bool:
     positions = FieldPositions(found, "a struct")
     return all(

@@ -284,11 +284,8 @@ def _days(schema: pq.ParquetSchema) -> list[int]:
 
 
 def _without_nan(metadata: pq.FileMetaData, numbers: Sequence[int]) -> frozenset[str]:
-    """Return the top-level floating-point columns with bounds.
-
-    Java's writer treats NaN as the greatest number, and writes no bounds for a column chunk that
-    contains NaN. Other writers ignore NaN.
-    """
+    # Java's writer treats NaN as the greatest number, and writes no bounds for a column chunk that
+    # contains NaN. Other writers ignore NaN.
     groups = range(metadata.num_row_groups)
     return frozenset(
         metadata.schema.column(index).path.partition(".")[0]

@@ -16,36 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    ArrayType,
-    CharType,
-    HiveType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
-)
 from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.parquet import footer
 from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
-from airflow_hiveacid.storage.plain.parquet.footer import (
-    ParquetCalendar,
-    ParquetFacts,
-    TimestampStorage,
-    facts_of,
-    parquet_errors,
-)
-from airflow_hiveacid.storage.values.calendars import (
-    SWITCHOVER_DAY,
-    SWITCHOVER_SECOND,
-    proleptic_dates,
-    to_proleptic_seconds,
-    unknown_calendar,
-)
+from airflow_hiveacid.storage.values import calendars
 from airflow_hiveacid.storage.values.column_types import arrow_type, holds
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.limits import Longs
@@ -61,8 +40,19 @@ from airflow_hiveacid.storage.values.timestamps import (
 )
 
 _NANOS_A_MICRO: Final = 1_000
-_TIMESTAMP: Final = PrimitiveType("timestamp")
+_TIMESTAMP: Final = hive.PrimitiveType("timestamp")
 _MICROS_A_SECOND: Final = 1_000_000
+# None means that the calendar is unknown.
+_DAYS_ARE_PROLEPTIC: Final = {
+    footer.ParquetCalendar.HYBRID: False,
+    footer.ParquetCalendar.PROLEPTIC: True,
+    footer.ParquetCalendar.PROLEPTIC_DAYS: True,
+    footer.ParquetCalendar.UNKNOWN: None,
+}
+_INSTANTS_ARE_PROLEPTIC: Final = {
+    **_DAYS_ARE_PROLEPTIC,
+    footer.ParquetCalendar.PROLEPTIC_DAYS: None,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +60,7 @@ class _Target:
     """The context of a conversion: the file's path and facts, and the form of timestamps."""
 
     path: str
-    facts: ParquetFacts
+    facts: footer.ParquetFacts
     form: TimestampForm
 
 
@@ -97,12 +87,12 @@ def parquet_rows(
     file: PlainFile, wanted: Sequence[Column], *, batch_rows: int, timestamps: TimestampForm
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file."""
-    types = {column.name: parse_type(column.type) for column in wanted}
+    types = {column.name: hive.parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
-    with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
+    with footer.parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         opened = open_parquet(source, "us")
         require_readable_chunks(source, opened.metadata, file.path)
-        target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
+        target = _Target(path=file.path, facts=footer.facts_of(opened, file.path), form=timestamps)
         field_positions = FieldPositions(target.facts.schema, file.path)
         positions = {name: field_positions.of(name) if file.knows(name) else None for name in types}
         for name, type_ in types.items():
@@ -120,7 +110,7 @@ def parquet_rows(
             n: target.facts.schema.field(p).name for n, p in positions.items() if p is not None
         }
         names = list(stored.values())
-        has_instants = target.facts.clock is TimestampStorage.INSTANT and any(
+        has_instants = target.facts.clock is footer.TimestampStorage.INSTANT and any(
             holds(type_, _TIMESTAMP) for type_ in types.values()
         )
         for batch, nanos in _readings(file, opened, names, batch_rows, has_instants=has_instants):
@@ -161,14 +151,14 @@ def _readings(
 # ---- values --------------------------------------------------------------------------------------
 
 
-def _converted(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
+def _converted(target: _Target, values: _Values, wanted: hive.HiveType, name: str) -> pa.Array:
     match wanted:
-        case StructType(fields=fields):
+        case hive.StructType(fields=fields):
             parts = _fields(target, values, fields, name)
-        case ArrayType(element=element):
+        case hive.ArrayType(element=element):
             values = values.each(unsliced)
             parts = [_converted(target, values.part(0), element, f"{name}.[]")]
-        case MapType(key=key, value=value):
+        case hive.MapType(key=key, value=value):
             values = values.each(unsliced)
             parts = [
                 _converted(target, values.part(0), key, f"{name}.[key]"),
@@ -180,7 +170,7 @@ def _converted(target: _Target, values: _Values, wanted: HiveType, name: str) ->
 
 
 def _fields(
-    target: _Target, values: _Values, fields: Sequence[tuple[str, HiveType]], name: str
+    target: _Target, values: _Values, fields: Sequence[tuple[str, hive.HiveType]], name: str
 ) -> list[pa.Array]:
     array = values.array
     positions = FieldPositions(array.type, target.path)
@@ -195,43 +185,28 @@ def _fields(
     return parts
 
 
-def _leaf(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
+def _leaf(target: _Target, values: _Values, wanted: hive.HiveType, name: str) -> pa.Array:
     array = values.array
     match wanted:
-        case CharType() | VarcharType():
+        case hive.CharType() | hive.VarcharType():
             return fit_length(array.cast(pa.string(), safe=False), wanted)
-        case PrimitiveType(name="timestamp"):
+        case hive.PrimitiveType(name="timestamp"):
             return _timestamps(target, values, name)
-        case PrimitiveType(name="date"):
-            return _days(target, array, name)
-        case PrimitiveType(name="string"):
+        case hive.PrimitiveType(name="date"):
+            proleptic = _DAYS_ARE_PROLEPTIC[target.facts.calendar]
+            return calendars.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
+        case hive.PrimitiveType(name="string"):
             return array.cast(pa.string(), safe=False)  # like Hive, accept bytes that are not UTF-8
         case _:
             return array.cast(arrow_type(wanted))
 
 
-def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
-    days = array.cast(pa.int32()).fill_null(0).to_numpy()
-    if days.min(initial=0) >= SWITCHOVER_DAY:
-        return array
-    match target.facts.calendar:
-        case ParquetCalendar.PROLEPTIC | ParquetCalendar.PROLEPTIC_DAYS:
-            return array
-        case ParquetCalendar.HYBRID:
-            return proleptic_dates(array)
-        case ParquetCalendar.UNKNOWN:
-            raise unknown_calendar(target.path, name)
-
-
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
-    """Return timestamps as wall-clock times.
-
-    An instant of 96 bits is converted in the writer's time zone. An instant of 64 bits is shown in
-    UTC; Hive 4 shows it in the time zone of its own JVM (docs/decisions/values.md).
-    """
+    # An instant of 96 bits is converted in the writer's time zone. An instant of 64 bits is shown
+    # in UTC; Hive 4 shows it in the time zone of its own JVM (docs/decisions/values.md).
     array, zone = values.array, target.facts.zone
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if target.facts.clock in (TimestampStorage.WALL, TimestampStorage.UTC):
+    if target.facts.clock in (footer.TimestampStorage.WALL, footer.TimestampStorage.UTC):
         seconds, nanos = seconds_and_nanos(array)
         return in_form(
             Instants(seconds, nanos, valid), target.form, None, path=target.path, column=name
@@ -241,21 +216,18 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     if values.nanos is not None:
         # Both operands overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
-    if micros.min(initial=0) < SWITCHOVER_SECOND * _MICROS_A_SECOND:
-        micros = _in_todays_calendar(target, micros, name)
-    if zone is not None and not target.facts.is_in_utc:
-        micros = _shown(target, micros, zone)
     seconds, part = np.divmod(micros, _MICROS_A_SECOND)
+    proleptic = _INSTANTS_ARE_PROLEPTIC[target.facts.calendar]  # in UTC, as in Hive
+    seconds = calendars.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
+    if zone is not None and not target.facts.is_in_utc:
+        seconds = _shown(target, seconds, zone)
     whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)
     return in_form(whole, target.form, None, path=target.path, column=name)
 
 
-def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
-    """Convert instants to wall-clock times in a time zone, as in Hive (TimestampTZUtil).
-
-    Arrow follows the system's copy of the database, which has other rules for old times on Debian,
-    and ends daylight saving time in 2037.
-    """
+def _shown(target: _Target, seconds: Longs, zone: str) -> Longs:
+    # As in Hive (TimestampTZUtil). Arrow follows the system's copy of the database, which has other
+    # rules for old times on Debian, and ends daylight saving time in 2037.
     try:
         rules = civil_zone_of(zone)
     except LookupError as error:
@@ -263,16 +235,4 @@ def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
             path=target.path,
             reason=f"it was written in the time zone {zone!r}, which is not known here",
         ) from error
-    return micros + rules.offsets_at(micros // _MICROS_A_SECOND) * _MICROS_A_SECOND
-
-
-def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
-    """Convert instants before 1582-10-15 (in UTC, as in Hive) to the proleptic calendar."""
-    match target.facts.calendar:
-        case ParquetCalendar.PROLEPTIC:
-            return micros
-        case ParquetCalendar.HYBRID:
-            seconds, part = np.divmod(micros, _MICROS_A_SECOND)
-            return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
-        case ParquetCalendar.PROLEPTIC_DAYS | ParquetCalendar.UNKNOWN:
-            raise unknown_calendar(target.path, name)
+    return seconds + rules.offsets_at(seconds)

@@ -1,16 +1,15 @@
 """Create hdfs-native clients: choose the name nodes, the user and the retry limits.
 
-The module takes the scheme and authority of a location, and Hadoop's settings (`given_settings`).
-The module returns a file system. hdfs-native itself handles name services, mount tables, logins and
-encryption.
-
-A client cannot be sent to a different process, because it has connections and a login.
+hdfs-native itself handles name services, mount tables, logins and encryption. A client cannot be
+sent to a different process, because it has connections and a login.
 
 Example:
     >>> client_settings({"dfs.ha.namenodes.lake": "nn1, nn2"})["dfs.ha.namenodes.lake"]
     'nn1,nn2'
     >>> client_settings({})["dfs.client.failover.max.attempts"]
     '5'
+    >>> root_uri("hdfs", "nn", {}), root_uri("hdfs", "lake", {"dfs.ha.namenodes.lake": "nn1,nn2"})
+    ('hdfs://nn:8020', 'hdfs://lake')
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores.given_settings import (
+from airflow_hiveacid.storage.stores.hadoop_settings import (
     bytes_of,
     given_settings,
     number_of,
+    settings_folder,
+    umask_of,
     without_observers,
 )
-from airflow_hiveacid.storage.stores.hadoop_settings import settings_folder, umask_of
-from airflow_hiveacid.storage.stores.hdfs.client import root_uri
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
+from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
 
 _USER: Final = "HADOOP_USER_NAME"
 _SPARK_USER: Final = "SPARK_USER"
-_TOKENS: Final = "HADOOP_TOKEN_FILE_LOCATION"
 
 _ATTEMPTS: Final = "dfs.client.failover.max.attempts"
 _SLEEP_MS: Final = "dfs.client.failover.sleep.max.millis"
@@ -48,6 +47,7 @@ _LOGIN: Final = "hadoop.security.authentication"
 _BY_ADDRESS: Final = "hadoop.security.token.service.use_ip"
 _NAME_NODES: Final = "dfs.ha.namenodes."
 _ADDRESS: Final = "dfs.namenode.rpc-address."
+_PORT: Final = 8020
 _CONNECT_S: Final = 5.0
 
 # With a single name node, the pauses double from one second up to fifteen, and take half a minute
@@ -104,6 +104,21 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     )
 
 
+def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
+    """Return the file system's URI with the defaults of Java's client for authority and port.
+
+    If an authority has no port, hdfs-native treats it as a name service.
+    """
+    start = f"{scheme}://"
+    if not authority:
+        default = settings.get("fs.defaultFS", "")
+        authority = default.removeprefix(start).partition("/")[0] if start in default else ""
+    is_service = f"dfs.ha.namenodes.{authority}" in settings
+    if scheme == "hdfs" and authority and ":" not in authority and not is_service:
+        authority = f"{authority}:{_PORT}"
+    return f"{start}{authority or '/'}"
+
+
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for hdfs-native; they override the files that hdfs-native itself reads.
 
@@ -121,12 +136,9 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:
-    """Return the settings; move unresponsive name nodes from the start of the list to its end.
-
-    For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes.
-    hdfs-native skips a name node at once in only two cases: the node refuses the connection, or
-    replies that it is not active.
-    """
+    # Move unresponsive name nodes from the start of the list to its end: for each, hdfs-native
+    # would wait for Linux's timeout of two minutes. It skips a name node at once in only two cases:
+    # the node refuses the connection, or replies that it is not active.
     service = root.removeprefix("hdfs://")
     nodes = _names_in(given.get(f"{_NAME_NODES}{service}", ""))
     silent = list(
@@ -177,17 +189,14 @@ def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping
 
 
 def _by_token(root: str, settings: Mapping[str, str]) -> str:
-    """Return the URI as it appears in tokens, with the name node's IP address.
-
-    hdfs-native does not resolve host names when it looks for a token. The token of a name service
-    contains the service's name. With Kerberos, the name node itself sends its principal, so the
-    host name is not needed.
-    """
+    # Tokens contain the name node's IP address or the service's name, and hdfs-native does not
+    # resolve host names when it looks for a token. With Kerberos, the name node itself sends its
+    # principal, so the host name is not needed.
     host, colon, port = root.removeprefix("hdfs://").partition(":")
     is_named = root.startswith("hdfs://") and colon
     if (
         not is_named
-        or _TOKENS not in os.environ
+        or TOKENS not in os.environ
         or settings.get(_LOGIN, "simple") == "simple"
         or settings.get(_BY_ADDRESS, "true") != "true"
     ):

@@ -1,9 +1,8 @@
 """Limit the time of hdfs-native's calls, because a name node may never answer.
 
-A thread makes the call. At the limit, the caller abandons the thread. hdfs-native waits for a name
-node indefinitely and cannot be interrupted. Because the call is in its own thread, this process
-handles signals during the call. A timed-out call may still take effect on the name node. So the
-caller must treat a timed-out call like a call whose answer was lost.
+hdfs-native waits indefinitely and cannot be interrupted, so a thread makes the call, and the caller
+abandons it at the limit. Meanwhile, this process handles signals. A timed-out call may still take
+effect on the name node, so treat it like a call whose answer was lost.
 
 Example:
     >>> within(5.0, lambda: 2 + 2)

@@ -236,14 +236,8 @@ def _number_of(error: OSError) -> int:
         case PermissionError():
             return errno.EACCES
         case _:
-            return _number_of_socket(str(error))
-
-
-def _number_of_socket(text: str) -> int:
-    match = re.search(r"\(os error (\d+)\)", text)
-    if match is not None:
-        return int(match[1])
-    return errno.EIO
+            match = re.search(r"\(os error (\d+)\)", str(error))  # of a socket
+            return errno.EIO if match is None else int(match[1])
 
 
 def _first_line(text: str) -> str:

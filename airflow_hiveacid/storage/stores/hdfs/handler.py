@@ -18,15 +18,9 @@ from typing import Final, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource, FileStatus, HdfsClient
+from airflow_hiveacid.storage.stores.hdfs import streams
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
-from airflow_hiveacid.storage.stores.hdfs.streams import (
-    OPEN_FILE,
-    PIECE_BYTES,
-    HdfsReader,
-    HdfsWriter,
-)
 from airflow_hiveacid.storage.stores.open_files import StoreHandler
 
 HDFS_NATIVE: Final = "hdfs-native"
@@ -57,7 +51,7 @@ class HdfsHandler(StoreHandler):
     def __init__(
         self,
         root: str,
-        client: HdfsClient,
+        client: streams.HdfsClient,
         umask: int,
         options: Callable[..., object],
         answer_s: float = ANSWER_S,
@@ -106,7 +100,7 @@ class HdfsHandler(StoreHandler):
         return infos
 
     def _children(self, top: str, *, is_optional: bool) -> list[pafs.FileInfo]:
-        def ask() -> list[FileStatus]:
+        def ask() -> list[streams.FileStatus]:
             return list(self._client.list_status(top, False))  # noqa: FBT003 - not recursive
 
         try:
@@ -163,21 +157,21 @@ class HdfsHandler(StoreHandler):
 
     def copy_file(self, src: str, dest: str) -> None:
         """Copy a file, piece by piece through this process."""
-        source = HdfsReader(self._read(src), self._where(src))
-        sink = HdfsWriter(self._create(dest), self._where(dest))
-        while piece := source.read(PIECE_BYTES):
+        source = streams.HdfsReader(self._read(src), self._where(src))
+        sink = streams.HdfsWriter(self._create(dest), self._where(dest))
+        while piece := source.read(streams.PIECE_BYTES):
             sink.write(piece)
         sink.close()
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
-        return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
+        return pa.PythonFile(streams.HdfsReader(self._read(path), self._where(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for writing; replace an existing file."""
-        return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
+        return pa.PythonFile(streams.HdfsWriter(self._create(path), self._where(path)), mode="w")
 
-    def _read(self, path: str) -> FileSource:
+    def _read(self, path: str) -> streams.FileSource:
         look = partial(self._client.get_file_info, path)
         status = self._ask(path, look)
         source = self._ask(path, partial(self._client.read, path))
@@ -188,12 +182,12 @@ class HdfsHandler(StoreHandler):
             # file.
             raise OSError(
                 errno.EAGAIN,
-                f"{len(source)} of its {status.length} bytes can be read: {OPEN_FILE}",
+                f"{len(source)} of its {status.length} bytes can be read: {streams.OPEN_FILE}",
                 self._where(path),
             )
         return source
 
-    def _create(self, path: str) -> FileSink:
+    def _create(self, path: str) -> streams.FileSink:
         options = self._options(
             permission=self._permission(path, _ANY_FILE), overwrite=True, create_parent=True
         )
@@ -207,11 +201,9 @@ class HdfsHandler(StoreHandler):
     # ---- permissions -----------------------------------------------------------------------------
 
     def _permission(self, path: str, widest: int) -> int:
-        """Return the permission bits of a new file or directory, as Java's client computes them.
-
-        If the parent has a default access control list, this list determines the rights, and all
-        bits are set. A cleared bit would remove a right of every user in the list.
-        """
+        # As Java's client: if the parent has a default access control list, this list determines
+        # the rights, and all bits are set. A cleared bit would remove a right of every user in the
+        # list.
         return widest if self._inherits_list(path) else widest & ~self._umask
 
     def _inherits_list(self, path: str) -> bool:
@@ -237,7 +229,7 @@ class HdfsHandler(StoreHandler):
         return False
 
 
-def _info(status: FileStatus) -> pafs.FileInfo:
+def _info(status: streams.FileStatus) -> pafs.FileInfo:
     return pafs.FileInfo(
         status.path,
         pafs.FileType.Directory if status.isdir else pafs.FileType.File,

@@ -1,22 +1,19 @@
-"""Open HDFS files for `pyarrow.PythonFile`.
+"""Open HDFS files for `pyarrow.PythonFile`, and the protocols of hdfs-native's client.
 
-The module wraps hdfs-native's readers and writers. Each call to a reader or writer enters Rust code
-and takes a lock. So small writes are buffered. A large write is sent in pieces, because each piece
-is copied.
-
-After a failed write, the file is never completed. hdfs-native drops the failed block, and the name
-node would accept the remaining blocks as the whole file.
+Each call to hdfs-native's readers and writers enters Rust code and takes a lock, so small writes
+are buffered. A large write is sent in pieces, because each piece is copied. After a failed write,
+the file is never completed: hdfs-native drops the failed block, and the name node would accept the
+remaining blocks as the whole file.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
@@ -36,6 +33,68 @@ PIECE_BYTES: Final = 1 << 20
 # answering.
 _DATA_S: Final = 600.0
 _SLOWEST_BYTES_PER_S: Final = 1 << 20
+
+
+# ---- the part of hdfs-native's client that we use ------------------------------------------------
+# The contract suite's in-memory client implements the same protocols. hdfs-native is not imported,
+# because it need not be installed if no table is on HDFS.
+
+
+class FileStatus(Protocol):
+    """hdfs-native's status of a file or directory; times are in milliseconds since 1970."""
+
+    path: str
+    isdir: bool
+    length: int
+    modification_time: int
+
+
+class AclEntry(Protocol):
+    """One entry of an access control list; its scope is `access` or `default`."""
+
+    scope: str
+
+
+class AclStatus(Protocol):
+    """The access control list of a file or directory."""
+
+    entries: Sequence[AclEntry]
+
+
+class HdfsClient(Protocol):
+    """The methods of `hdfs_native.Client` that we call."""
+
+    def get_file_info(self, path: str) -> FileStatus: ...  # noqa: D102 - as hdfs-native says
+    def list_status(self, path: str, recursive: bool) -> Iterable[FileStatus]: ...  # noqa: D102, FBT001
+    def read(self, path: str) -> FileSource: ...  # noqa: D102
+    def create(self, path: str, write_options: object) -> FileSink: ...  # noqa: D102
+    def mkdirs(self, path: str, permission: int, create_parent: bool) -> None: ...  # noqa: D102, FBT001
+    def rename(self, src: str, dst: str, overwrite: bool) -> None: ...  # noqa: D102, FBT001
+    def delete(self, path: str, recursive: bool) -> bool: ...  # noqa: D102, FBT001
+    def get_acl_status(self, path: str) -> AclStatus: ...  # noqa: D102
+
+
+class FileSource(Protocol):
+    """The methods of hdfs-native's file reader that we call."""
+
+    def __len__(self) -> int:
+        """Return the total bytes of the blocks that were closed when the file was opened."""
+
+    def read_range(self, offset: int, len: int, /) -> bytes:  # noqa: A002 - hdfs-native's name
+        """Return `len` bytes from the offset on; the range must be inside the file."""
+
+
+class FileSink(Protocol):
+    """The methods of hdfs-native's file writer that we call."""
+
+    def write(self, buf: bytes, /) -> int:
+        """Write all bytes of `buf`."""
+
+    def close(self) -> None:
+        """Send the buffered bytes, and tell the name node to complete the file."""
+
+
+# ---- files ---------------------------------------------------------------------------------------
 
 
 class HdfsReader(FileReader):
@@ -91,10 +150,7 @@ class HdfsWriter(FileWriter):
 
 @contextmanager
 def _still_there(path: str) -> Iterator[None]:
-    """Act like `hdfs_errors`, but report that a missing file was deleted during the write.
-
-    A FileNotFoundError would suggest that the file never existed.
-    """
+    # A FileNotFoundError would suggest that the file never existed.
     try:
         with hdfs_errors(path):
             yield

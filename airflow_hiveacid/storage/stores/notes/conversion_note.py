@@ -54,12 +54,12 @@ class ConversionNote:
     def write(self, location: str) -> None:
         """Write the note to a table's hidden directory, and replace an earlier note."""
         like = open_location(location)[1]
-        write_new(*open_location(_uri(location)), note_content(self), like=like)
+        write_new(*open_location(self.uri(location)), note_content(self), like=like)
 
     @classmethod
     def read(cls, location: str) -> Self | None:
         """Read the note of a table; None if it has no note."""
-        uri = _uri(location)
+        uri = cls.uri(location)
         try:
             return read_note(cls, read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
@@ -68,12 +68,12 @@ class ConversionNote:
     @staticmethod
     def uri(location: str) -> str:
         """Return the URI of a table's note, for messages."""
-        return _uri(location)
+        return hidden_uri(location, _NAME)
 
     @staticmethod
     def remove(location: str) -> None:
         """Remove the note of a table, if there is one."""
-        delete_file(*open_location(_uri(location)))
+        delete_file(*open_location(ConversionNote.uri(location)))
 
     def move_all(self, guard: Callable[[], None]) -> None:
         """Move all files and directories that are not yet at their new paths.
@@ -138,7 +138,6 @@ def _is_moved(location: str, source: str, target: str, *, may_lack: bool) -> boo
 
 
 def _put_back(moved: Move, taken: list[Move]) -> None:
-    """Move a file back to its old path, or add it to `taken` if both paths exist."""
     if not _is_moved(moved.location, moved.target, moved.source, may_lack=True):
         taken.append(moved)
 
@@ -150,7 +149,3 @@ def _put_beside(moved: Move) -> None:
     names = (f"{name}_copy_{n}{dot}{suffix}" for n in itertools.count(1))
     free = next(free for free in names if not exists(fs, f"{root}/{free}"))
     _move(moved.location, moved.target, free, may_lack=True)
-
-
-def _uri(location: str) -> str:
-    return hidden_uri(location, _NAME)

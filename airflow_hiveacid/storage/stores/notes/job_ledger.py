@@ -1,17 +1,15 @@
 """The ledger of jobs that have changed a table, so that no job changes the table twice.
 
-This module must not interpret a job's result, which is a string.
+Entries are small files in `<table location>/_hiveacid/`, which readers ignore. Each attempt of a
+job writes a prepared entry before it publishes anything, and a confirmed entry after the commit.
+Other programs can also write to the directory, so a confirmed entry is trusted only if the
+metastore agrees. A file is written under a temporary name, renamed, and never changed. Many
+confirmed entries are combined in one file (`ledger_rolls`).
 
-Entries are small files in `<table location>/_hiveacid/`. Directory and file names begin with an
-underscore, so readers ignore them. Each attempt of a job has up to two entries. The attempt writes
-the prepared entry before it publishes anything, and the confirmed entry after the commit. Other
-programs can also write to the directory. So a confirmed entry is trusted only if the metastore
-agrees. A file is written under a temporary name, renamed, and never changed. Many confirmed entries
-are combined in one file (`ledger_rolls`).
-
-A prepared entry alone is no proof of a commit. The metastore forgets aborted write IDs after their
-directories are cleaned. A forgotten write ID looks committed. A file's name identifies its job,
-table and state. So even an entry with damaged content is found. See docs/decisions/ledger.md.
+A prepared entry alone is no proof of a commit: the metastore forgets aborted write IDs after their
+directories are cleaned, and a forgotten write ID looks committed. A file's name identifies its job,
+table and state, so even an entry with damaged content is found. This module must not interpret a
+job's result, which is a string. See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations
@@ -25,21 +23,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import (
-    NotesOfTable,
-    name_digest,
-    note_content,
-    read_note,
-)
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
@@ -86,11 +78,11 @@ def entry_name(entry: LedgerEntry) -> str:
 
 
 def _prefix(job_key: str, table_id: str) -> str:
-    return f"_{name_digest(f'{table_id} {job_key}')}."
+    return f"_{json_files.name_digest(f'{table_id} {job_key}')}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger(NotesOfTable):
+class Ledger(json_files.NotesOfTable):
     """The ledger of one table."""
 
     def is_certain(self, entry: LedgerEntry) -> bool:
@@ -148,11 +140,7 @@ class Ledger(NotesOfTable):
         return _named(name, job_key, self.table_id)
 
     def _rolled(self, files: Iterable[FileEntry], prefix: str = "") -> tuple[Line, ...] | None:
-        """Return the rolls' entries with this prefix; None if a listed roll no longer exists.
-
-        Raises:
-            LedgerRollError: a roll is invalid, so it is unknown which jobs it contains.
-        """
+        """Return the rolls' entries with this prefix; None if a listed roll no longer exists."""
         names = [f.name for f in files if f.name.startswith(self._roll_prefix)]
         rolls = each_in_threads(lambda name: self._lines(name, prefix), names)
         if None in rolls:
@@ -203,7 +191,7 @@ class Ledger(NotesOfTable):
 
     def write(self, entry: LedgerEntry) -> None:
         """Write an entry to the ledger."""
-        self._write(entry_name(entry), note_content(entry, version=_VERSION))
+        self._write(entry_name(entry), json_files.note_content(entry, version=_VERSION))
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
@@ -310,7 +298,7 @@ class Ledger(NotesOfTable):
         newest_s = max((f.modified_s for f in files if f.modified_s), default=now_s)
         now_s = min(now_s, newest_s)
         rolls = [f for f in files if f.name.startswith(self._roll_prefix)]
-        small = [f for f in rolls if self._count(f.name) < _FULL_ROLL]
+        small = [f for f in rolls if self._numbers(f.name)[1] < _FULL_ROLL]
         if len(small) >= _MERGE_AT:
             merged: dict[str, Line] = {}
             for file in small:
@@ -336,9 +324,6 @@ class Ledger(NotesOfTable):
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
             self._write(name, packed(lines))
-
-    def _count(self, name: str) -> int:
-        return self._numbers(name)[1]
 
     def _numbers(self, name: str) -> tuple[int, int]:
         """Return a roll's number and entry count; treat a roll with a malformed name as full."""
@@ -493,4 +478,4 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
 
 def parse_entry(content: bytes, path: str) -> LedgerEntry:
     """Parse the JSON of a ledger entry."""
-    return read_note(LedgerEntry, content, path, version=_VERSION)
+    return json_files.read_note(LedgerEntry, content, path, version=_VERSION)

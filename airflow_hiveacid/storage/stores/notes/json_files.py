@@ -1,7 +1,6 @@
 """The URIs and the format of the JSON files in a table's hidden directory.
 
-The module computes URIs and digests for file names. The module also writes notes as JSON, and reads
-them. A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
+A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
 `HiddenFiles` lists the directory once for many lookups, because a busy table has hundreds of notes.
 """
 
@@ -14,10 +13,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Self, TypeVar, cast
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
-from airflow_hiveacid.format.ids import LONG_MAX
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new

@@ -1,10 +1,9 @@
 """Notes that maintenance writes to a table's hidden directory; the ledger is there, too.
 
-For cleaning, a note records when a process first saw a replacement, that is, a directory that
-replaces other directories. For compaction, a note records the highest write ID of one of our
-compactions. The metastore's queue does not record this ID. Another note counts a partition's failed
-compactions. If a note is lost, cleaning is delayed, or a failed compaction is repeated, but no rows
-are lost.
+For cleaning, a note records when a process first saw a directory that replaces others. For
+compaction, notes record the highest write ID of one of our compactions, which the metastore's queue
+does not record, and a partition's failed compactions. If a note is lost, cleaning is delayed, or a
+failed compaction is repeated, but no rows are lost.
 
 A note names the directory's owner. A job that writes to a table without such a note writes it, and
 so does maintenance. A note of another owner is replaced only if a user asks for it, or if the other
@@ -24,16 +23,7 @@ from airflow_hiveacid.format.records.maintenance import CompactionFailures, Firs
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import (
-    NOTES,
-    HiddenFiles,
-    NotesOfTable,
-    hidden_uri,
-    name_digest,
-    note_content,
-    packed_json,
-    read_note,
-)
+from airflow_hiveacid.storage.stores.notes import json_files
 
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"
@@ -45,22 +35,20 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compaction:
-    """The note of one of our compactions."""
-
     highest_write_id: WriteId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableNotes(NotesOfTable):
+class TableNotes(json_files.NotesOfTable):
     """The notes of one table about its maintenance."""
 
-    def noted(self, files: HiddenFiles) -> frozenset[str]:
+    def noted(self, files: json_files.HiddenFiles) -> frozenset[str]:
         """Return the names of all existing notes about replacements (see `note_of`)."""
         return frozenset(files.named(f"{_SEEN}{self._digest}."))
 
     def note_of(self, partition: PartitionName) -> str:
         """Return the file name of the note about a partition's replacements."""
-        return f"{_SEEN}{self._digest}.{name_digest(str(partition))}.json"
+        return f"{_SEEN}{self._digest}.{json_files.name_digest(str(partition))}.json"
 
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
         """Return, by directory name, when each replacement in a partition was first seen."""
@@ -82,7 +70,7 @@ class TableNotes(NotesOfTable):
         """Record our compaction's highest write ID, before the entry is marked for cleaning."""
         self._note(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
 
-    def compactions(self, files: HiddenFiles) -> frozenset[int]:
+    def compactions(self, files: json_files.HiddenFiles) -> frozenset[int]:
         """Return the IDs of the queue entries with a recorded highest write ID."""
         prefix = f"{_COMPACTION}{self._digest}."
         numbers = (n.removeprefix(prefix).removesuffix(".json") for n in files.named(prefix))
@@ -96,7 +84,7 @@ class TableNotes(NotesOfTable):
         """Return the noted failures of these partitions' compactions, by the partition's name."""
         names = {partition: self._failures(partition) for partition in partitions}
         if len(names) > 1:  # one listing instead of a request for each missing note
-            there = set(HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
+            there = set(json_files.HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
             names = {partition: name for partition, name in names.items() if name in there}
         found = {p: self._read(name, CompactionFailures) for p, name in names.items()}
         return {p: failures for p, failures in found.items() if failures is not None}
@@ -110,19 +98,19 @@ class TableNotes(NotesOfTable):
 
     def _read(self, name: str, cls: type[_T]) -> _T | None:
         try:
-            return read_note(cls, self._content(name), self._uri(name))
+            return json_files.read_note(cls, self._content(name), self._uri(name))
         except (FileNotFoundError, CorruptFileError):
             return None  # a half-written or invalid note counts as missing: it is written again
 
     def _note(self, name: str, note: object) -> None:
         like = open_location(self.location)[1]
-        write_bytes(*open_location(self._uri(name)), note_content(note), like=like)
+        write_bytes(*open_location(self._uri(name)), json_files.note_content(note), like=like)
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"
 
     def _failures(self, partition: str) -> str:
-        return f"{_FAILURES}{self._digest}.{name_digest(partition)}.json"
+        return f"{_FAILURES}{self._digest}.{json_files.name_digest(partition)}.json"
 
 
 OWNER_FILE: Final = "_owner.json"
@@ -133,7 +121,7 @@ _OWNER_VERSION: Final = 1
 
 def owner_uri(location: str) -> str:
     """Return the URI of a directory's note, for messages."""
-    return hidden_uri(location, OWNER_FILE)
+    return json_files.hidden_uri(location, OWNER_FILE)
 
 
 def noted_owner(location: str) -> Owner | None:
@@ -151,15 +139,15 @@ def noted_owner(location: str) -> Owner | None:
 
 def note_owner(location: str, owner: Owner) -> None:
     """Write the note of a directory's owner, and replace an earlier note."""
-    body = cast("dict[str, object]", NOTES.to_json(owner))
+    body = cast("dict[str, object]", json_files.NOTES.to_json(owner))
     like = open_location(location)[1]
     write_new(
         *open_location(owner_uri(location)),
-        packed_json({"version": _OWNER_VERSION, **body}),
+        json_files.packed_json({"version": _OWNER_VERSION, **body}),
         like=like,
     )
 
 
 def parsed_owner(content: bytes, uri: str) -> Owner:
     """Parse a note."""
-    return read_note(Owner, content, uri, version=_OWNER_VERSION)
+    return json_files.read_note(Owner, content, uri, version=_OWNER_VERSION)

@@ -29,13 +29,7 @@ from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import (
-    HiddenFiles,
-    NotesOfTable,
-    name_digest,
-    note_content,
-    read_notes,
-)
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _VERSION: Final = 1
@@ -60,10 +54,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionNotes(NotesOfTable):
+class VersionNotes(json_files.NotesOfTable):
     """The notes of one table about its past."""
 
-    files: HiddenFiles | None = field(default=None, compare=False, repr=False)
+    files: json_files.HiddenFiles | None = field(default=None, compare=False, repr=False)
     """The listing to use; None to list the directory for each lookup."""
 
     def listed_once(self) -> VersionNotes:
@@ -72,7 +66,7 @@ class VersionNotes(NotesOfTable):
         The copy lists again only if a listed note no longer exists. Until then, the copy ignores
         notes that other processes write later.
         """
-        return replace(self, files=HiddenFiles(self.location))
+        return replace(self, files=json_files.HiddenFiles(self.location))
 
     def refresh(self) -> None:
         """Discard the listing, so that the next lookup lists the directory again."""
@@ -193,21 +187,16 @@ class VersionNotes(NotesOfTable):
                 return found
 
     def _promises(self) -> Promises | None:
-        """Return the notes for `promises`; None if a listed note no longer exists.
-
-        Every removed note has a replacement: a later horizon or a merged note is written first.
-        """
+        # None if a listed note no longer exists. Every removed note has a replacement: a later
+        # horizon or a merged note is written first.
         every = self._names("_")
 
-        def of(kind: str) -> list[str]:
-            return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
-
-        keepings = self._read_all(of(_KEEPING), Keeping)
-        resets = self._resets(of(_RESET))
+        keepings = self._read_all(self._of_table(every, _KEEPING), Keeping)
+        resets = self._resets(self._of_table(every, _RESET))
         if keepings == ():
             return None if resets is None else Promises(resets=resets)
-        horizons = self._read_all(of(_HORIZON), Horizon)
-        own = self._read_all(of(_OWN), OwnCompaction, listed_as="entries")
+        horizons = self._read_all(self._of_table(every, _HORIZON), Horizon)
+        own = self._read_all(self._of_table(every, _OWN), OwnCompaction, listed_as="entries")
         if keepings is None or horizons is None or own is None or resets is None:
             return None
         return Promises(
@@ -215,7 +204,7 @@ class VersionNotes(NotesOfTable):
             horizons=horizons,
             own=own,
             resets=resets,
-            has_ended=bool(of(_END)),
+            has_ended=bool(self._of_table(every, _END)),
         )
 
     def is_kept(self) -> bool:
@@ -371,13 +360,13 @@ class VersionNotes(NotesOfTable):
         return f"{self._tag_prefix(tag.name)}{round(tag.made_s * 1000):020d}.json"
 
     def _tag_prefix(self, name: str) -> str:
-        return f"{_TAG}{self._digest}.{name_digest(name)}."
+        return f"{_TAG}{self._digest}.{json_files.name_digest(name)}."
 
     def _horizon_file(self, horizon: Horizon) -> str:
         return f"{self._horizons_of(horizon.partition)}{horizon.write_id:020d}.json"
 
     def _horizons_of(self, partition: PartitionName) -> str:
-        return f"{_HORIZON}{self._digest}.{name_digest(str(partition))}."
+        return f"{_HORIZON}{self._digest}.{json_files.name_digest(str(partition))}."
 
     def _names(self, prefix: str) -> list[str]:
         if self.files is not None:
@@ -392,7 +381,9 @@ class VersionNotes(NotesOfTable):
         except FileNotFoundError:
             self.refresh()
             return None
-        return read_notes(cls, content, self._uri(name), listed_as=listed_as, version=_VERSION)
+        return json_files.read_notes(
+            cls, content, self._uri(name), listed_as=listed_as, version=_VERSION
+        )
 
     def _read_all(
         self, names: Sequence[str], cls: type[_T], *, listed_as: str | None = None
@@ -401,7 +392,7 @@ class VersionNotes(NotesOfTable):
         return None if None in found else tuple(note for notes in found for note in notes or ())
 
     def _note(self, name: str, note: object) -> None:
-        self._write(name, note_content(note, version=_VERSION))
+        self._write(name, json_files.note_content(note, version=_VERSION))
         if self.files is not None:
             self.files.note_written(name)
 

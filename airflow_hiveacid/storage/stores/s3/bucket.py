@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from airflow_hiveacid.storage.stores.s3.client import S3Client, content_md5
@@ -149,13 +150,7 @@ class S3Bucket:
     def put(self, key: str, content: bytes, *, mark: str | None = None) -> None:
         """Create or replace an object; it appears whole or not at all."""
         with self.errors(key):
-            self._api.put_object(
-                Bucket=self.name,
-                Key=key,
-                Body=content,
-                ContentMD5=content_md5(content),
-                Metadata=_marked(mark),
-            )
+            self._put(key, content, mark)
 
     def put_once(self, key: str, content: bytes, mark: str) -> None:
         """Create an object; do nothing if an object with this mark already exists.
@@ -163,22 +158,21 @@ class S3Bucket:
         Raises:
             FileExistsError: an object of another writer exists.
         """
-
-        def call() -> None:
-            self._api.put_object(
-                Bucket=self.name,
-                Key=key,
-                Body=content,
-                ContentMD5=content_md5(content),
-                Metadata=_marked(mark),
-                IfNoneMatch="*",
-            )
-
         try:
-            self._conditionally(key, call)
+            self._conditionally(key, partial(self._put, key, content, mark, IfNoneMatch="*"))
         except FileExistsError:
             if not self._is_marked(key, mark):
                 raise
+
+    def _put(self, key: str, content: bytes, mark: str | None, **condition: str) -> None:
+        self._api.put_object(
+            Bucket=self.name,
+            Key=key,
+            Body=content,
+            ContentMD5=content_md5(content),
+            Metadata=_marked(mark),
+            **condition,
+        )
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, a thousand per request; ignore missing objects."""
@@ -233,18 +227,16 @@ class S3Bucket:
             FileExistsError: with `once`, an object of another writer exists.
             OSError: the upload was aborted earlier, or cannot be completed.
         """
-
-        def call() -> None:
-            self._api.complete_multipart_upload(
-                Bucket=self.name,
-                Key=key,
-                UploadId=upload_id,
-                MultipartUpload={
-                    "Parts": [{"PartNumber": part.number, "ETag": part.tag} for part in parts]
-                },
-                **({"IfNoneMatch": "*"} if once else {}),
-            )
-
+        call = partial(
+            self._api.complete_multipart_upload,
+            Bucket=self.name,
+            Key=key,
+            UploadId=upload_id,
+            MultipartUpload={
+                "Parts": [{"PartNumber": part.number, "ETag": part.tag} for part in parts]
+            },
+            **({"IfNoneMatch": "*"} if once else {}),
+        )
         try:
             self._conditionally(key, call)
         except OSError:

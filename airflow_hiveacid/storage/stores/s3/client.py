@@ -1,9 +1,8 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
 Credentials come from the same sources as in AWS tools: the environment, a file, a web identity, a
-container role or an instance role. Plans never contain credentials.
-
-A client cannot be sent to a different process, because it has connections and secrets.
+container role or an instance role. Plans never contain them. A client cannot be sent to a different
+process, because it has connections and secrets.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"}
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.given_settings import JVM_KEYS
+from airflow_hiveacid.storage.stores.hadoop_settings import JVM_KEYS
 
 S3_BY_BOTO3: Final = "s3-boto3"
 """The type name of this file system; pyarrow adds the prefix `py::`."""
@@ -109,12 +108,9 @@ def content_md5(content: bytes) -> str:
 
 
 def _say_md5(params: dict[str, Any], **_: object) -> None:
-    """Replace a request's new-style checksum with Content-MD5; every S3 server supports it.
-
-    S3 requires a digest in a request that deletes several objects. AWS accepts both digests
-    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. Such
-    servers answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
-    """
+    # S3 requires a digest in a request that deletes several objects. AWS accepts both digests
+    # (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. Such
+    # servers answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
     params["headers"]["Content-MD5"] = content_md5(params["body"])
     checksum = params["context"].get("checksum", {})
     for name in ("request_algorithm", "request_algorithm_header"):

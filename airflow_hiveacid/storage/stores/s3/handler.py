@@ -16,14 +16,9 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.names import attempt_of
 from airflow_hiveacid.storage.stores.open_files import StoreHandler
+from airflow_hiveacid.storage.stores.s3 import streams
 from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
-from airflow_hiveacid.storage.stores.s3.streams import (
-    AttemptWriter,
-    S3Reader,
-    S3Writer,
-    StagedUpload,
-)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _FOLDER: Final = "_$folder$"
@@ -123,7 +118,7 @@ class S3Handler(StoreHandler):
 
     def _forget(self, note_key: str) -> None:
         try:
-            note = StagedUpload.read(self._bucket, note_key)
+            note = streams.StagedUpload.read(self._bucket, note_key)
         except FileNotFoundError:
             return
         self._bucket.give_up(note.key, note.upload_id)
@@ -141,16 +136,16 @@ class S3Handler(StoreHandler):
         stored_object = self._bucket.look(self._key(path))
         if stored_object is None:
             raise FileNotFoundError(errno.ENOENT, "it does not exist", path)
-        return pa.PythonFile(S3Reader(self._bucket, stored_object), mode="r")
+        return pa.PythonFile(streams.S3Reader(self._bucket, stored_object), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for writing; when it is closed, it appears or replaces an existing file."""
         key = self._key(path)
         attempt = attempt_of(key)
         writer = (
-            S3Writer(self._bucket, key)
+            streams.S3Writer(self._bucket, key)
             if attempt is None
-            else AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
+            else streams.AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
         )
         return pa.PythonFile(writer, mode="w")
 
@@ -165,18 +160,14 @@ class S3Handler(StoreHandler):
             OSError: the file has a different size. The same error is raised if the file's upload
                 was aborted, or cannot be completed.
         """
-        note = StagedUpload.read(self._bucket, self._key(attempt_path))
+        note = streams.StagedUpload.read(self._bucket, self._key(attempt_path))
         if note.size_bytes != size_bytes:
             text = f"it has {note.size_bytes} bytes, but its task reported {size_bytes}"
             raise OSError(errno.EBADMSG, text, attempt_path)
         note.publish(self._bucket)
 
     def put_once(self, path: str, content: bytes, mark: str) -> None:
-        """Create a small file if none exists, with a mark that identifies its writer.
-
-        Raises:
-            FileExistsError: a file of another writer exists.
-        """
+        """Create a small file with a mark that identifies its writer (`S3Bucket.put_once`)."""
         self._bucket.put_once(self._key(path), content, mark)
 
     def take_back(self, attempt_path: str) -> None:
@@ -185,7 +176,7 @@ class S3Handler(StoreHandler):
         if attempt is None:
             raise ValueError(attempt_path)
         try:
-            StagedUpload.read(self._bucket, self._key(attempt_path)).take_back(self._bucket)
+            streams.StagedUpload.read(self._bucket, self._key(attempt_path)).take_back(self._bucket)
         except FileNotFoundError:
             self._bucket.delete_marked(attempt.final, attempt.attempt)
 

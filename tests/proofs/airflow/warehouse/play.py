@@ -26,7 +26,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
 from demo.airflow_api import Task
 from demo.environment import spark_environment, spark_home
 from demo.runs import why_failed
@@ -35,23 +35,8 @@ from tests.judges.site import QUERY_BASED_COMPACTION
 from tests.judges.trino import TrinoJudge
 from tests.proofs.airflow.rows import Row
 from tests.proofs.airflow.site import Site, until
-from tests.proofs.airflow.warehouse.readers import (
-    TRINO,
-    FileReader,
-    Looking,
-    Reading,
-    SqlReader,
-    is_about_a_manifest,
-)
+from tests.proofs.airflow.warehouse import readers, watching
 from tests.proofs.airflow.warehouse.tables import Route, Table, create_tables
-from tests.proofs.airflow.warehouse.watching import (
-    Measured,
-    Queue,
-    Round,
-    measure,
-    pieces,
-    rounds_above,
-)
 from tests.proofs.airflow.warehouse.writers import (
     FileWriter,
     HiveWriter,
@@ -110,14 +95,14 @@ class _Evening:
     site: Site
     client: MetastoreClient
     tables: list[Table]
-    queue: Queue
+    queue: watching.Queue
     writings: list[Writing]
-    lookings: list[Looking]
-    last_looks: list[Looking]
+    lookings: list[readers.Looking]
+    last_looks: list[readers.Looking]
     metastore_uri: str
     over: Event
     closed: Event
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[watching.Measured] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
     written_s: float = 0.0
 
@@ -172,7 +157,7 @@ class _Evening:
         found = [one for one in readings if one.violation]
         wrong = [one.violation for one in found if not self._is_half_a_minor(one)]
         counts = Counter(one.reader for one in readings)
-        ours = [text for text in errors if not is_about_a_manifest(text)]
+        ours = [text for text in errors if not readers.is_about_a_manifest(text)]
         seen = (
             f"reads by {_listed(counts)}; {len(wrong)} wrong; Trino read"
             f" {len(found) - len(wrong)} times while Hive published a minor compaction;"
@@ -181,24 +166,24 @@ class _Evening:
         )
         return seen, _first(wrong + ours)
 
-    def _is_half_a_minor(self, one: Reading) -> bool:
+    def _is_half_a_minor(self, one: readers.Reading) -> bool:
         """Return True if Trino may have read one of a minor compaction's two directories.
 
         Hive publishes the inserts and the deletes one after the other, before its commit. Trino
         takes directories with a `_v` suffix for committed ones (docs/engines.md). Without the
         second directory, deleted rows reappear until it is published, too.
         """
-        is_by_trino = one.reader == TRINO
+        is_by_trino = one.reader == readers.TRINO
         return is_by_trino and self.queue.has_foreign_minor(
             one.table.name, one.began_s, one.ended_s
         )
 
     def _judged_thresholds(self) -> tuple[str, str]:
-        limits = {(t.name, str(p.name)): t.threshold for t, p in pieces(self.tables)}
+        limits = {(t.name, str(p.name)): t.threshold for t, p in watching.pieces(self.tables)}
         reached = {
             name for one in self.measured for name, n in one.deltas.items() if n >= limits[name]
         }
-        above = rounds_above(self.measured, limits, self._rounds(), self.queue.compacted())
+        above = watching.rounds_above(self.measured, limits, self._rounds(), self.queue.compacted())
         late = [f"{name}: {n} rounds" for name, n in above.items() if n > _MOST_ROUNDS]
         last = self.measured[-1].deltas
         late += [f"{name}: {n} deltas at the end" for name, n in last.items() if n >= limits[name]]
@@ -263,7 +248,7 @@ class _Evening:
     def _at_work(self) -> list[CompactionEntry]:
         return [entry for entry in self.client.show_compactions() if entry.is_at_work]
 
-    def _looks(self) -> list[Looking]:
+    def _looks(self) -> list[readers.Looking]:
         return [*self.lookings, *self.last_looks]
 
     def _start(self, work: Callable[[], None]) -> Thread:
@@ -283,7 +268,7 @@ class _Evening:
                         return
 
     def _measure(self) -> None:
-        one = measure(self.client, self.tables)
+        one = watching.measure(self.client, self.tables)
         self.measured.append(one)
         line = {
             "at": time.strftime("%H:%M:%S"),
@@ -305,9 +290,9 @@ class _Evening:
     def _tasks(self) -> list[Task]:
         return [task for task in self.site.api.tasks(_DAG) if task.task_id == "compact"]
 
-    def _rounds(self) -> list[Round]:
+    def _rounds(self) -> list[watching.Round]:
         return [
-            Round(began_s=task.start.timestamp(), ended_s=task.end.timestamp())
+            watching.Round(began_s=task.start.timestamp(), ended_s=task.end.timestamp())
             for task in self._tasks()
             if task.start and task.end
         ]
@@ -337,13 +322,15 @@ def _evening(site: Site, count: int) -> Iterator[_Evening]:
             Route.HIVE: HiveWriter(hive=hive),
         }
         trino = stack.enter_context(TrinoJudge(metastore.uri))
-        reader = FileReader(client=client())
-        by_trino = SqlReader(name=TRINO, engine=trino)
-        by_hive = SqlReader(name="Hive", engine=hive, with_rows=True)
+        reader = readers.FileReader(client=client())
+        by_trino = readers.SqlReader(name=readers.TRINO, engine=trino)
+        by_hive = readers.SqlReader(name="Hive", engine=hive, with_rows=True)
         for_trino = [table for table in tables if table.is_readable_by_trino]
 
-        def looking(one: FileReader | SqlReader, chosen: list[Table]) -> Looking:
-            return Looking(reader=one, tables=chosen, over=closed, random=Random(_SEED))
+        def looking(
+            one: readers.FileReader | readers.SqlReader, chosen: list[Table]
+        ) -> readers.Looking:
+            return readers.Looking(reader=one, tables=chosen, over=closed, random=Random(_SEED))
 
         site.launch(**_airflow(site, metastore.uri))
         until(f"DAG {_DAG}", lambda: _DAG in site.api.dag_ids())
@@ -351,7 +338,7 @@ def _evening(site: Site, count: int) -> Iterator[_Evening]:
             site=site,
             client=client(),
             tables=tables,
-            queue=Queue(client=client(), over=closed),
+            queue=watching.Queue(client=client(), over=closed),
             writings=[
                 _writing(writers[route], [t for t in tables if t.route is route], over)
                 for route in Route

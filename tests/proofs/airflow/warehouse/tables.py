@@ -14,15 +14,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
+from airflow_hiveacid.format import table
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import (
-    Column,
-    PartitionInfo,
-    PartitionName,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -32,11 +25,11 @@ DB: Final = "sales"
 """The database whose tables `compact_warehouse` compacts without other parameters."""
 
 COLUMNS: Final = (
-    Column(name="id", type="bigint"),
-    Column(name="v", type="bigint"),
-    Column(name="note", type="string"),
+    table.Column(name="id", type="bigint"),
+    table.Column(name="v", type="bigint"),
+    table.Column(name="note", type="string"),
 )
-PARTITION_COLUMN: Final = Column(name="p", type="int")
+PARTITION_COLUMN: Final = table.Column(name="p", type="int")
 PARTITIONS: Final = 2
 NOTE_CHARS: Final = 160
 BASE_ROWS: Final = 1000
@@ -96,8 +89,8 @@ class Table:
     rows that later changes may pick.
     """
 
-    info: TableInfo
-    partitions: tuple[PartitionInfo, ...]
+    info: table.TableInfo
+    partitions: tuple[table.PartitionInfo, ...]
     route: Route
     threshold: int
     rows: dict[int, int] = field(default_factory=dict)
@@ -113,7 +106,7 @@ class Table:
     @property
     def is_insert_only(self) -> bool:
         """True if rows cannot be changed."""
-        return self.info.kind is TransactionalKind.INSERT_ONLY
+        return self.info.kind is table.TransactionalKind.INSERT_ONLY
 
     @property
     def is_readable_by_trino(self) -> bool:
@@ -174,15 +167,19 @@ def _create(client: MetastorePort, number: int) -> Table:
     own = {COUNT_PARAMETER: str(threshold)} if threshold != DELTA_COUNT else {}
     info = client.create_table(
         NewTable(
-            ref=TableRef(DB, f"t_{number:03}"),
+            ref=table.TableRef(DB, f"t_{number:03}"),
             columns=COLUMNS,
             partition_columns=(PARTITION_COLUMN,) if is_partitioned else (),
-            kind=TransactionalKind.INSERT_ONLY if is_insert_only else TransactionalKind.FULL_ACID,
+            kind=table.TransactionalKind.INSERT_ONLY
+            if is_insert_only
+            else table.TransactionalKind.FULL_ACID,
             parameters=own,
         )
     )
     if is_partitioned:
-        names = [PartitionName.parse(f"{PARTITION_COLUMN.name}={n}") for n in range(PARTITIONS)]
+        names = [
+            table.PartitionName.parse(f"{PARTITION_COLUMN.name}={n}") for n in range(PARTITIONS)
+        ]
         client.add_partitions(info, names)
     # 3 of 5 tables are written without a JVM, because each of their writes costs least.
     route = (Route.FILES, Route.SPARK, Route.FILES, Route.HIVE, Route.FILES)[number % 10 // 2]

@@ -12,12 +12,7 @@ from typing import Final
 
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import PartitionInfo
-from airflow_hiveacid.metastore.compaction_queue import (
-    CompactionEntry,
-    CompactionState,
-    CompactionType,
-)
-from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore import compaction_queue, port
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
@@ -27,7 +22,10 @@ Name = tuple[str, str]
 """A table and a partition, which is empty in an unpartitioned table."""
 
 _QUEUE_S: Final = 3.0
-_DONE: Final = (CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED)
+_DONE: Final = (
+    compaction_queue.CompactionState.READY_FOR_CLEANING,
+    compaction_queue.CompactionState.SUCCEEDED,
+)
 _OURS: Final = "hiveacid-"
 
 
@@ -41,7 +39,7 @@ class Measured:
     notes: Mapping[str, int]
 
 
-def measure(client: MetastorePort, tables: Sequence[Table]) -> Measured:
+def measure(client: port.MetastorePort, tables: Sequence[Table]) -> Measured:
     """Count the deltas of each partition, obsolete directories, and the files of notes."""
     txns = client.valid_txns()
     write_ids = client.valid_write_ids([table.info.ref for table in tables], txns)
@@ -109,9 +107,9 @@ def rounds_above(
 class Queue:
     """A thread that looks at the compaction queue, because the metastore forgets old entries."""
 
-    client: MetastorePort
+    client: port.MetastorePort
     over: Event
-    entries: dict[int, CompactionEntry] = field(default_factory=dict)
+    entries: dict[int, compaction_queue.CompactionEntry] = field(default_factory=dict)
     ours: set[int] = field(default_factory=set)
     done_s: dict[int, float] = field(default_factory=dict)
 
@@ -155,7 +153,7 @@ class Queue:
         """Return True if a worker of Hive made a minor compaction of the table at that time."""
         return any(
             number not in self.ours
-            and entry.compaction_type is CompactionType.MINOR
+            and entry.compaction_type is compaction_queue.CompactionType.MINOR
             and str(entry.table) == table
             and entry.started_s is not None
             and entry.started_s <= ended_s

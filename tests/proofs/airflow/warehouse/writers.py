@@ -16,25 +16,21 @@ import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
+from airflow_hiveacid.format.ids import (
+    AttemptId,
+    BucketId,
+    BucketProperty,
+    RowId,
+    StatementId,
+    WriteId,
+)
 from airflow_hiveacid.format.names import DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-    UpdateSpec,
-)
+from airflow_hiveacid.jobs.specs import job, statements
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -215,7 +211,7 @@ class SparkWriter:
     def write(self, table: Table, change: Change) -> WriteId:
         """Commit a change as an operator's job does."""
         attempt = str(AttemptId.new())
-        spec = JobSpec(
+        spec = job.JobSpec(
             job_key=f"writers/{attempt}/write/-1",
             metastore=self.endpoint,
             job=_job(table, change),
@@ -233,29 +229,33 @@ class SparkWriter:
         return WriteId(result.write_ids[table.name])
 
 
-def _job(table: Table, change: Change) -> Job:
+def _job(table: Table, change: Change) -> job.Job:
     columns = ["id", "v", *([PARTITION_COLUMN.name] if table.info.is_partitioned else [])]
     rows = [_values(table, *row) for row in (*change.updated.items(), *change.inserted.items())]
-    source = SourceSpec(values=tuple(rows), columns=tuple(columns))
+    source = statements.SourceSpec(values=tuple(rows), columns=tuple(columns))
     match change.kind:
         case "insert":
-            return InsertSpec(target=table.name, source=source, columns=tuple(columns))
+            return statements.InsertSpec(target=table.name, source=source, columns=tuple(columns))
         case "update":
-            return UpdateSpec(target=table.name, set={"v": _case(change)}, where=_where(change))
+            return statements.UpdateSpec(
+                target=table.name, set={"v": _case(change)}, where=_where(change)
+            )
         case "delete":
-            return DeleteSpec(target=table.name, where=_where(change))
+            return statements.DeleteSpec(target=table.name, where=_where(change))
         case _:
-            return MergeSpec(
+            return statements.MergeSpec(
                 target=table.name,
                 source=source,
                 keys=("id",),
                 clauses=(
-                    MergeClause(
-                        when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}
+                    statements.MergeClause(
+                        when=statements.MergeWhen.MATCHED,
+                        action=statements.MergeAction.UPDATE,
+                        set={"v": "s.v"},
                     ),
-                    MergeClause(
-                        when=MergeWhen.NOT_MATCHED,
-                        action=MergeAction.INSERT,
+                    statements.MergeClause(
+                        when=statements.MergeWhen.NOT_MATCHED,
+                        action=statements.MergeAction.INSERT,
                         set={name: f"s.{name}" for name in columns},
                     ),
                 ),

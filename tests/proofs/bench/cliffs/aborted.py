@@ -22,13 +22,9 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import COMPACTED_FORMAT, METADATA_FILE, BaseName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from tests.proofs.bench.acid import AcidTable
+from tests.proofs.bench import acid, contender, files, records, yardsticks
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, cliff_rows
-from tests.proofs.bench.contender import Readable
-from tests.proofs.bench.files import delta, inserted, write_directory, write_flat
 from tests.proofs.bench.ground import Ground
-from tests.proofs.bench.records import FLAT, OURS
-from tests.proofs.bench.yardsticks import FlatOrc
 
 _PART: Final = "aborted"
 _COMPACTED: Final = json.dumps({"thisFileVersion": "0", "dataFormat": COMPACTED_FORMAT})
@@ -44,34 +40,34 @@ def measure_aborted(ground: Ground) -> None:
     written = [i * step + 1 for i in range(count)]
     ground.begin(f"{others:,} aborted write IDs: making the tables")
     rows = cliff_rows(np.arange(count * size))
-    loose = AcidTable.create(ground.lab, f"{ground.name}_aborted_loose", CLIFF_COLUMNS)
-    base = AcidTable.create(ground.lab, f"{ground.name}_aborted_base", CLIFF_COLUMNS)
-    flat = FlatOrc(spark=ground.lab.spark, path=ground.folder / "aborted-flat")
+    loose = acid.AcidTable.create(ground.lab, f"{ground.name}_aborted_loose", CLIFF_COLUMNS)
+    base = acid.AcidTable.create(ground.lab, f"{ground.name}_aborted_base", CLIFF_COLUMNS)
+    flat = yardsticks.FlatOrc(spark=ground.lab.spark, path=ground.folder / "aborted-flat")
     events = []
     for i, write_id in enumerate(written):
         own = rows.slice(i * size, size)
-        events.append(inserted(own, write_id))
-        write_directory(loose.folder, delta(write_id), events[-1:])
-        write_flat(flat.path / f"part-{i}.orc", own)
+        events.append(files.inserted(own, write_id))
+        files.write_directory(loose.folder, files.delta(write_id), events[-1:])
+        files.write_flat(flat.path / f"part-{i}.orc", own)
     name = BaseName(write_id=WriteId(written[-1]))
-    write_directory(base.folder, name, events)
+    files.write_directory(base.folder, name, events)
     (base.folder / str(name) / METADATA_FILE).write_text(_COMPACTED)
-    one = FlatOrc(spark=ground.lab.spark, path=ground.folder / "aborted-one")
-    write_flat(one.path / "part-0.orc", rows)
+    one = yardsticks.FlatOrc(spark=ground.lab.spark, path=ground.folder / "aborted-one")
+    files.write_flat(one.path / "part-0.orc", rows)
     for is_aborted in (False, True):
         text = _text(loose, written, is_aborted=is_aborted)
         aborted = len(ValidWriteIdList.parse(text).aborted)
         ground.begin(f"{aborted:,} aborted write IDs: scans")
         for prefix, table, beside in (("", loose, flat), ("base-", base, one)):
             seen = _Seen(table=table, text=text)
-            sides: Mapping[str, Readable] = {FLAT: beside, OURS: seen}
+            sides: Mapping[str, contender.Readable] = {records.FLAT: beside, records.OURS: seen}
             ground.ask((_PART, aborted), rows.num_rows, sides, prefix=prefix)
     loose.drop()
     base.drop()
     shutil.rmtree(ground.folder)
 
 
-def _text(table: AcidTable, written: Sequence[int], *, is_aborted: bool) -> str:
+def _text(table: acid.AcidTable, written: Sequence[int], *, is_aborted: bool) -> str:
     """Return a reader's list in which all write IDs between the written ones are aborted."""
     others = np.setdiff1d(np.arange(1, written[-1]), written) if is_aborted else np.array([], int)
     exceptions = ",".join(pa.array(others).cast(pa.string()).to_pylist())
@@ -82,7 +78,7 @@ def _text(table: AcidTable, written: Sequence[int], *, is_aborted: bool) -> str:
 class _Seen:
     """A table under an invented list of write IDs."""
 
-    table: AcidTable
+    table: acid.AcidTable
     text: str
 
     @contextmanager

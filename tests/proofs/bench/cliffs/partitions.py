@@ -19,18 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.proofs.bench import files
 from tests.proofs.bench.acid import AcidTable
 from tests.proofs.bench.cliffs.rows import DAY, cliff_rows, day_folder, day_names, is_deleted
-from tests.proofs.bench.files import (
-    FIRST_BASE,
-    deleted,
-    delta,
-    inserted,
-    link,
-    partitioned,
-    write_directory,
-    write_flat,
-)
 from tests.proofs.bench.ground import Ground, case_of, read_and_hash
 from tests.proofs.bench.queries import Answer
 from tests.proofs.bench.recorder import WrongRowsError
@@ -40,7 +31,7 @@ from tests.proofs.bench.yardsticks import FlatPartitions
 
 _PART: Final = "partitions"
 _MERGE: Final = "merge"
-_DELETES: Final = delta(2, is_delete=True)
+_DELETES: Final = files.delta(2, is_delete=True)
 _TOUCHED: Final = 3
 _NEW_KEYS: Final = 1_000_000_000
 _NEW_ROWS: Final = 50
@@ -67,15 +58,17 @@ class _Days:
         self.ground.begin(f"{self.count:,} partitions: making them")
         table = self._create(f"days_{self.count}", self.names)
         for name, rows in self._each():
-            write_directory(table.folder / day_folder(name), FIRST_BASE, [inserted(rows, 1)])
-            write_flat(self._flat_file("whole", name), rows)
+            files.write_directory(
+                table.folder / day_folder(name), files.FIRST_BASE, [files.inserted(rows, 1)]
+            )
+            files.write_flat(self._flat_file("whole", name), rows)
         table.use_up_write_ids(1)
         self._scan("", table, "whole")
         for name, rows in self._each():
             gone = pa.array(is_deleted(rows[KEY].to_numpy()))
-            events = deleted(inserted(rows, 1), gone, 2)
-            write_directory(table.folder / day_folder(name), _DELETES, [events])
-            write_flat(self._flat_file("less", name), rows.filter(pc.invert(gone)))
+            events = files.deleted(files.inserted(rows, 1), gone, 2)
+            files.write_directory(table.folder / day_folder(name), _DELETES, [events])
+            files.write_flat(self._flat_file("less", name), rows.filter(pc.invert(gone)))
         table.use_up_write_ids(1)
         self._scan("deleted-", table, "less")
         if merges:
@@ -88,7 +81,7 @@ class _Days:
         return day_names(self.count)
 
     def _create(self, name: str, days: Sequence[str]) -> AcidTable:
-        return partitioned(self.ground.lab, f"{self.ground.name}_{name}", days)
+        return files.partitioned(self.ground.lab, f"{self.ground.name}_{name}", days)
 
     def _each(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield each partition's rows, drawn all at once, since drawing few at a time is slow."""
@@ -118,7 +111,7 @@ class _Days:
         touched = [self.names[(i + 1) * self.count // (_TOUCHED + 1)] for i in range(_TOUCHED)]
         alone = self._create("days_alone", touched)
         for name in touched:
-            link(table.folder / day_folder(name), alone.folder / day_folder(name))
+            files.link(table.folder / day_folder(name), alone.folder / day_folder(name))
         alone.use_up_write_ids(2)
         kept = {name: rows for name, rows in self._each() if name in touched}
         for run in range(self.ground.recorder.repeats):

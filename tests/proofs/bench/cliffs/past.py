@@ -20,18 +20,9 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from tests.proofs.bench.acid import AcidTable
+from tests.proofs.bench import acid, files, records
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DELETED_OF, cliff_rows
-from tests.proofs.bench.files import (
-    FIRST_BASE,
-    deleted,
-    delta,
-    inserted,
-    write_deltas,
-    write_directory,
-)
 from tests.proofs.bench.ground import Ground
-from tests.proofs.bench.records import FLAT, OURS
 
 _PART: Final = "past"
 _DELTAS: Final = 20
@@ -44,24 +35,24 @@ def measure_past(ground: Ground) -> None:
     """
     size, each = ground.size(1_000_000, 4_000), ground.size(1_000, 100)
     ground.begin(f"an earlier version of {size:,} rows: making the table")
-    table = AcidTable.create(ground.lab, f"{ground.name}_past", CLIFF_COLUMNS)
-    base = inserted(cliff_rows(np.arange(size)), 1)
-    write_directory(table.folder, FIRST_BASE, [base])
-    write_deltas(table.folder, _DELTAS, each, first_key=size, first_id=2)
+    table = acid.AcidTable.create(ground.lab, f"{ground.name}_past", CLIFF_COLUMNS)
+    base = files.inserted(cliff_rows(np.arange(size)), 1)
+    files.write_directory(table.folder, files.FIRST_BASE, [base])
+    files.write_deltas(table.folder, _DELTAS, each, first_key=size, first_id=2)
     newest = WriteId(_DELTAS + 2)
     which = pa.array(np.arange(size) % DELETED_OF == 0)
-    name = delta(newest, is_delete=True)
-    write_directory(table.folder, name, [deleted(base, which, newest)])
+    name = files.delta(newest, is_delete=True)
+    files.write_directory(table.folder, name, [files.deleted(base, which, newest)])
     table.use_up_write_ids(newest)
     _note(table, newest)
     ground.begin(f"an earlier version of {size:,} rows: scans")
     then = _AsOf(table=table, version=newest)
-    ground.ask((_PART, size), size + _DELTAS * each, {FLAT: table, OURS: then})
+    ground.ask((_PART, size), size + _DELTAS * each, {records.FLAT: table, records.OURS: then})
     table.drop()
     shutil.rmtree(ground.folder, ignore_errors=True)
 
 
-def _note(table: AcidTable, newest: WriteId) -> None:
+def _note(table: acid.AcidTable, newest: WriteId) -> None:
     """Write the notes that our jobs would have left of their commits, one minute apart."""
     notes = VersionNotes.of(table.info)
     for number in range(1, newest + 1):
@@ -73,7 +64,7 @@ def _note(table: AcidTable, newest: WriteId) -> None:
                 job_key="bench",
                 attempt="1",
                 kind="insert",
-                directories=(str(delta(number)),) if 1 < number < newest else (),
+                directories=(str(files.delta(number)),) if 1 < number < newest else (),
                 opened_s=60.0 * number,
                 seen=f"{table.info.ref}:{number - 1}:{(1 << 63) - 1}::",
                 seen_after_s=60.0 * number + 1,
@@ -87,7 +78,7 @@ def _note(table: AcidTable, newest: WriteId) -> None:
 class _AsOf:
     """A table as of a version."""
 
-    table: AcidTable
+    table: acid.AcidTable
     version: WriteId
 
     @contextmanager

@@ -17,12 +17,8 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.local.site import PostgresDatabase
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from tests.proofs.bench.acid import AcidTable, run_job
-from tests.proofs.bench.data import Sizes, generate
+from tests.proofs.bench import acid, data, lab, queries, sales
 from tests.proofs.bench.ground import Ground, cpu
-from tests.proofs.bench.lab import FOLDER
-from tests.proofs.bench.queries import read_everything
-from tests.proofs.bench.sales import KEY
 
 _ROWS_OF_ALL: Final = """\
 SELECT sum((xpath('/row/count/text()', query_to_xml(format(
@@ -34,13 +30,13 @@ def measure_hours(ground: Ground) -> None:
     """Measure a day, or half of it with very few rows."""
     hours = ground.size(24, 12)
     rows = ground.size(1_000_000, 10_000)
-    table = AcidTable.create(ground.lab, "hours")
-    table.overwrite(generate(FOLDER, Sizes(rows=rows)).base)
+    table = acid.AcidTable.create(ground.lab, "hours")
+    table.overwrite(data.generate(lab.FOLDER, data.Sizes(rows=rows)).base)
     changed, compacted, reads, ends, left = 0, 0, [], [], []
     for hour in range(hours):
-        changed += table.set_column("quantity", "quantity + 1", f"{KEY} % 100 = {hour}")
-        compaction = run_job(ground.lab, CompactSpec.of_table(table.name))
-        run_job(ground.lab, CleanSpec.of_table(table.name))
+        changed += table.set_column("quantity", "quantity + 1", f"{sales.KEY} % 100 = {hour}")
+        compaction = acid.run_job(ground.lab, CompactSpec.of_table(table.name))
+        acid.run_job(ground.lab, CleanSpec.of_table(table.name))
         reads.append(ground.measure(lambda: _read(table)))
         if compaction.status is JobStatus.COMMITTED:
             compacted += compaction.size_bytes
@@ -67,7 +63,7 @@ class _Left:
     metastore_rows: int
 
     @classmethod
-    def of(cls, table: AcidTable) -> _Left:
+    def of(cls, table: acid.AcidTable) -> _Left:
         database = table.lab.database
         assert isinstance(database, PostgresDatabase)
         paths = [path for path in table.folder.rglob("*") if path.is_file()]
@@ -83,6 +79,6 @@ class _Left:
         return cls(files=len(paths) - notes, notes=notes, metastore_rows=rows)
 
 
-def _read(table: AcidTable) -> None:
+def _read(table: acid.AcidTable) -> None:
     with table.frame() as rows:
-        read_everything(rows)
+        queries.read_everything(rows)

@@ -11,19 +11,9 @@ import numpy as np
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from tests.proofs.bench.acid import DATABASE, AcidTable, run_job
+from tests.proofs.bench import acid, files, recorder
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, cliff_rows, day_names
-from tests.proofs.bench.files import (
-    FIRST_BASE,
-    delta,
-    inserted,
-    link,
-    partitioned,
-    write_deltas,
-    write_directory,
-)
 from tests.proofs.bench.ground import Ground
-from tests.proofs.bench.recorder import WrongRowsError
 
 _DELTAS: Final = 10
 _ROWS: Final = 100
@@ -36,7 +26,7 @@ def measure_partitions(ground: Ground) -> None:
     model = _deltas(ground)
     seconds = []
     for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(400))):
-        table = partitioned(ground.lab, f"partitions_{name}", day_names(count), model)
+        table = files.partitioned(ground.lab, f"partitions_{name}", day_names(count), model)
         table.use_up_write_ids(_DELTAS)
         seconds.append(_compacted(ground, CompactSpec.of_table(table.name), count))
         table.drop()
@@ -50,10 +40,10 @@ def measure_tables(ground: Ground) -> None:
     for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(200))):
         tables = []
         for i in range(count):
-            tables.append(AcidTable.create(ground.lab, f"tables_{name}_{i}", CLIFF_COLUMNS))
+            tables.append(acid.AcidTable.create(ground.lab, f"tables_{name}_{i}", CLIFF_COLUMNS))
             tables[-1].use_up_write_ids(_DELTAS)
-            link(model, tables[-1].folder)
-        spec = CompactSpec(tables=(f"{DATABASE}.tables_{name}_*",))
+            files.link(model, tables[-1].folder)
+        spec = CompactSpec(tables=(f"{acid.DATABASE}.tables_{name}_*",))
         seconds.append(_compacted(ground, spec, count))
         for table in tables:
             table.drop()
@@ -64,13 +54,13 @@ def measure_planning(ground: Ground) -> None:
     """Measure the plan of a compaction of very many partitions, each with a base and a delta."""
     model = _empty(ground)
     rows = cliff_rows(np.arange(_ROWS))
-    write_directory(model, FIRST_BASE, [inserted(rows, 1)])
-    write_directory(model, delta(2), [inserted(rows.slice(0, 1), 2)])
+    files.write_directory(model, files.FIRST_BASE, [files.inserted(rows, 1)])
+    files.write_directory(model, files.delta(2), [files.inserted(rows.slice(0, 1), 2)])
     count = ground.size(10_000)
-    table = partitioned(ground.lab, "planned", day_names(count), model)
+    table = files.partitioned(ground.lab, "planned", day_names(count), model)
     table.use_up_write_ids(_DELTAS)
     spec = CompactSpec.of_table(table.name, plan_only=True)
-    took = ground.in_turn({"plan": lambda: lambda: run_job(ground.lab, spec)})["plan"]
+    took = ground.in_turn({"plan": lambda: lambda: acid.run_job(ground.lab, spec)})["plan"]
     case = f"plan of {count:,} partitions"
     ground.found(case, "s", [one.seconds for one in took], 20)
     ground.found(f"{case}: the driver", "MiB", max(o.driver_peak_bytes for o in took) / _MIB, 1024)
@@ -80,7 +70,7 @@ def measure_planning(ground: Ground) -> None:
 def _deltas(ground: Ground) -> Path:
     """Write ten small deltas into a folder, and return it."""
     model = _empty(ground)
-    write_deltas(model, _DELTAS, _ROWS)
+    files.write_deltas(model, _DELTAS, _ROWS)
     return model
 
 
@@ -97,9 +87,11 @@ def _compacted(ground: Ground, spec: Job, count: int) -> float:
         WrongRowsError: Something was not compacted.
     """
     results = []
-    took = ground.measure(lambda: results.append(run_job(ground.lab, spec)))
+    took = ground.measure(lambda: results.append(acid.run_job(ground.lab, spec)))
     if results[0].status is not JobStatus.COMMITTED or results[0].files != count:
-        raise WrongRowsError(f"{results[0].files} of {count} partitions or tables were compacted")
+        raise recorder.WrongRowsError(
+            f"{results[0].files} of {count} partitions or tables were compacted"
+        )
     return took.cpu_seconds
 
 

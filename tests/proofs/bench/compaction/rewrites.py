@@ -14,13 +14,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.proofs.bench.data import Sizes, generate
+from tests.proofs.bench import data, lab, recorder, sales, systems
 from tests.proofs.bench.ground import Ground
-from tests.proofs.bench.lab import FOLDER, REPOSITORY
-from tests.proofs.bench.recorder import fingerprint, require_sums
 from tests.proofs.bench.records import OURS, Record, read_records
-from tests.proofs.bench.sales import COLUMNS
-from tests.proofs.bench.systems import SYSTEMS, System
 
 _CASE: Final = "major, 1 % random deletes in {rows:,} rows"
 
@@ -28,22 +24,22 @@ _CASE: Final = "major, 1 % random deletes in {rows:,} rows"
 def measure_rewrites(ground: Ground) -> None:
     """Measure our compaction, then each peer's in its own process."""
     case = _CASE.format(rows=_rows(ground))
-    ours = [record.cpu_seconds for record in rewrite(ground, SYSTEMS[OURS])]
+    ours = [record.cpu_seconds for record in rewrite(ground, systems.SYSTEMS[OURS])]
     ground.found(f"{case}: the whole job", "CPU s", ours)
     for peer in ground.peers:
-        path = FOLDER / f"compaction-{peer}.json"
+        path = lab.FOLDER / f"compaction-{peer}.json"
         command = [sys.executable, "-m", "tests.proofs.bench", "--compaction", "--system", peer]
         options = ["--records", path, "--scale", ground.scale, "--repeats", ground.recorder.repeats]
         cold = [] if ground.recorder.rehearses else ["--cold"]
-        subprocess.run([*command, *map(str, options), *cold], check=True, cwd=REPOSITORY)
+        subprocess.run([*command, *map(str, options), *cold], check=True, cwd=lab.REPOSITORY)
         theirs = median(record.cpu_seconds for record in read_records(path))
         ground.found(case, f"of {peer}'s CPU", [one / theirs for one in ours], 0.5)
 
 
-def rewrite(ground: Ground, system: System) -> list[Record]:
+def rewrite(ground: Ground, system: systems.System) -> list[Record]:
     """Measure the compaction of one system, on copies of one table."""
-    workload = generate(FOLDER, Sizes(rows=_rows(ground)))
-    table = system.create(ground.lab, "rewritten", COLUMNS)
+    workload = data.generate(lab.FOLDER, data.Sizes(rows=_rows(ground)))
+    table = system.create(ground.lab, "rewritten", sales.COLUMNS)
     table.overwrite(workload.base)
     for source in workload.appends:
         table.append(source)
@@ -55,7 +51,9 @@ def rewrite(ground: Ground, system: System) -> list[Record]:
         fork = table.fork(f"rewritten_{run}")
         took = ground.measure(fork.compactions["major"])
         with fork.frame() as rows:
-            require_sums(fingerprint(rows), workload.truth.changed, f"{system.name}'s compaction")
+            recorder.require_sums(
+                recorder.fingerprint(rows), workload.truth.changed, f"{system.name}'s compaction"
+            )
         fork.drop()
         if run >= ground.recorder.rehearses:
             rows_left = workload.truth.changed.rows

@@ -26,11 +26,7 @@ from airflow_hiveacid.format.names import BaseName, DeltaName, staging_directory
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.write.bucket_merge import (
-    BucketCompaction,
-    compact_bucket,
-    stripes_to_copy,
-)
+from airflow_hiveacid.storage.acid.write import bucket_merge
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.proofs.bench.acid import AcidTable
 from tests.proofs.bench.files import FIRST_BASE, OPTIONS, delta, inserted, write_directory
@@ -168,7 +164,7 @@ class _Runs:
         work = self.compaction()
 
         def run() -> None:
-            (file,) = compact_bucket(work, "attempt")
+            (file,) = bucket_merge.compact_bucket(work, "attempt")
             self._check(file.rows)
             _sync(self._scratch)
 
@@ -225,17 +221,17 @@ class _Runs:
     def decoded(self) -> float:
         """Return the share of the bytes with rows that the compaction decodes."""
         work = self.compaction()
-        whole = stripes_to_copy(work)
+        whole = bucket_merge.stripes_to_copy(work)
         copied = sum(one.tail.stripes[one.number].length for one in whole)
         return 1 - copied / sum(file.length for file in work.inserts)
 
-    def compaction(self) -> BucketCompaction:
+    def compaction(self) -> bucket_merge.BucketCompaction:
         """Return the work of the table's only bucket."""
         write_ids, _ = self.table.seen()
         (bucket,) = bucket_files(self.table.state(), write_ids)
         high = write_ids.high_watermark
         output = DeltaName(low=_BASE, high=high) if self.gone is None else BaseName(write_id=high)
-        return BucketCompaction(
+        return bucket_merge.BucketCompaction(
             columns=self.table.info.columns,
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts,

@@ -12,12 +12,6 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid import merge
-from airflow_hiveacid.storage.acid.merge import (
-    merge_sorted,
-    subtract_deletes,
-    unique_deletes,
-    visible_events,
-)
 
 NAMES = ["originalTransaction", "bucket", "rowId", "currentTransaction"]
 TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.int64()]
@@ -56,7 +50,7 @@ def check_merged(merged: list[Row], inputs: list[tuple[list[Row], list[int]]]) -
 def test_merged_streams_contain_every_row_in_order(
     inputs: list[tuple[list[Row], list[int]]],
 ) -> None:
-    check_merged(rows_of(merge_sorted([stream(rows, cuts) for rows, cuts in inputs])), inputs)
+    check_merged(rows_of(merge.merge_sorted([stream(rows, cuts) for rows, cuts in inputs])), inputs)
 
 
 @given(st.lists(st.tuples(ROWS, CUTS), max_size=5))
@@ -64,7 +58,7 @@ def test_lower_bounds_of_streams_do_not_change_the_merged_rows(
     inputs: list[tuple[list[Row], list[int]]],
 ) -> None:
     bounds = [min((r[:3] for r in rows), default=(9, 0, 0)) for rows, _ in inputs]
-    check_merged(rows_of(merge_sorted([stream(*one) for one in inputs], bounds)), inputs)
+    check_merged(rows_of(merge.merge_sorted([stream(*one) for one in inputs], bounds)), inputs)
 
 
 @given(st.lists(st.tuples(ROWS, CUTS), max_size=9), st.integers(1, 6), st.integers(2, 4))
@@ -76,7 +70,7 @@ def test_the_numbers_of_open_streams_and_buffered_rows_do_not_change_the_merged_
         unittest.mock.patch.object(merge, "_SHORT_ROWS", short),
         unittest.mock.patch.object(merge, "_MOST_AT_ONCE", at_once),
     ):
-        merged = rows_of(merge_sorted([stream(*one) for one in inputs], bounds))
+        merged = rows_of(merge.merge_sorted([stream(*one) for one in inputs], bounds))
     check_merged(merged, inputs)
 
 
@@ -84,7 +78,7 @@ def test_the_numbers_of_open_streams_and_buffered_rows_do_not_change_the_merged_
 def test_subtracting_deletes_is_a_set_difference_by_row_id(
     inserts: list[Row], cuts: list[int], deletes: list[Row], other_cuts: list[int]
 ) -> None:
-    kept = rows_of(subtract_deletes(stream(inserts, cuts), stream(deletes, other_cuts)))
+    kept = rows_of(merge.subtract_deletes(stream(inserts, cuts), stream(deletes, other_cuts)))
     gone = {r[:3] for r in deletes}
     assert kept == [r for r in inserts if r[:3] not in gone]
 
@@ -97,7 +91,7 @@ def test_unique_deletes_are_the_oldest_delete_events_of_each_row_id(
     for *identity, current in deletes:
         key = tuple(identity)
         oldest[key] = min(current, oldest.get(key, current))
-    unique = rows_of(unique_deletes(stream(deletes, cuts)))
+    unique = rows_of(merge.unique_deletes(stream(deletes, cuts)))
     assert unique == [(*key, current) for key, current in sorted(oldest.items())]
 
 
@@ -109,5 +103,5 @@ def test_visible_events_are_exactly_the_rows_with_a_visible_write_id(
         f"db.t:{high}:{min(opened, default=9223372036854775807)}:"
         f"{','.join(map(str, opened))}:{','.join(map(str, aborted - opened))}"
     )
-    seen = rows_of(visible_events(stream(rows, cuts), write_ids))
+    seen = rows_of(merge.visible_events(stream(rows, cuts), write_ids))
     assert seen == [r for r in rows if write_ids.is_visible(r[3])]

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
 from airflow_hiveacid.local.metastore.distribution import CACHE_VARIABLE, cache_dir, fetch
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Does what Maven's two goals do to the file system, and counts its calls.
 MAVEN = """#!/bin/bash

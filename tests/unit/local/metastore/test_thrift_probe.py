@@ -3,15 +3,12 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from airflow_hiveacid.local.access import Access, Language
 from airflow_hiveacid.local.metastore.thrift_probe import answers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 METHOD = b"get_all_databases"
 

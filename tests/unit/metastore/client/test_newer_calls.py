@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,7 @@ from airflow_hiveacid.metastore.gen.compaction.ttypes import (
     CompactionInfoStruct,
     OptionalCompactionInfoStruct,
 )
-from airflow_hiveacid.metastore.gen.constraints.ttypes import (
-    CheckConstraintsResponse,
-    DefaultConstraintsResponse,
-    NotNullConstraintsResponse,
-    SQLNotNullConstraint,
-)
+from airflow_hiveacid.metastore.gen.constraints import ttypes
 from airflow_hiveacid.metastore.gen.notifications.ttypes import (
     CurrentNotificationEventId,
     NotificationEvent,
@@ -53,14 +49,10 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.preflight import Concern, preflight
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.stub_server import StubServer
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
 
 REF = TableRef("d", "t")
 COLUMN = Column(name="id", type="int")
@@ -141,13 +133,15 @@ def test_hive_3_1_lacks_no_call_that_its_generation_should_have() -> None:
 
 
 def test_a_server_between_the_generations_is_worked_around_as_hive_3_1() -> None:
-    column = SQLNotNullConstraint(column_name="ID", nn_name="n", enable_cstr=True)
+    column = ttypes.SQLNotNullConstraint(column_name="ID", nn_name="n", enable_cstr=True)
     server = Server(
         create_table=nothing,
         alter_table_with_environment_context=nothing,
-        get_not_null_constraints=lambda _: NotNullConstraintsResponse(notNullConstraints=[column]),
-        get_default_constraints=lambda _: DefaultConstraintsResponse(defaultConstraints=[]),
-        get_check_constraints=lambda _: CheckConstraintsResponse(checkConstraints=[]),
+        get_not_null_constraints=lambda _: ttypes.NotNullConstraintsResponse(
+            notNullConstraints=[column]
+        ),
+        get_default_constraints=lambda _: ttypes.DefaultConstraintsResponse(defaultConstraints=[]),
+        get_check_constraints=lambda _: ttypes.CheckConstraintsResponse(checkConstraints=[]),
     )
     with StubServer(**server.answers) as stub, client_of(stub) as client:
         assert client.generation is MetastoreGeneration.V4

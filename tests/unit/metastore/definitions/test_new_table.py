@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    InputError,
-    MetastoreCallError,
-    TableDiffersError,
-    TableNotFoundError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -65,7 +60,7 @@ def test_a_definition_has_names_and_types_in_the_metastores_form() -> None:
     ],
 )
 def test_an_invalid_definition_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(errors.InputError, match=message):
         new(**changes)
 
 
@@ -108,7 +103,7 @@ def test_a_table_that_differs_from_its_definition_raises_an_error_with_the_diffe
 ) -> None:
     ensure_table(client, new())
     before = client.get_table(REF)
-    with pytest.raises(TableDiffersError, match=message):
+    with pytest.raises(errors.TableDiffersError, match=message):
         ensure_table(client, new(**changes))
     assert client.get_table(REF) == before
 
@@ -137,7 +132,7 @@ def test_a_table_that_was_created_concurrently_is_accepted(
 
     def refused(table: NewTable) -> TableInfo:
         made.append(create(table))  # by somebody else, a moment before us
-        raise MetastoreCallError(method="create_table_req", reason="already exists")
+        raise errors.MetastoreCallError(method="create_table_req", reason="already exists")
 
     monkeypatch.setattr(client, "create_table", refused)
     assert ensure_table(client, new()) is False
@@ -148,10 +143,12 @@ def test_any_other_error_of_a_creation_is_raised(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(table: NewTable) -> TableInfo:
-        raise MetastoreCallError(method="create_table_req", reason=f"no database {table.ref.db}")
+        raise errors.MetastoreCallError(
+            method="create_table_req", reason=f"no database {table.ref.db}"
+        )
 
     monkeypatch.setattr(client, "create_table", refused)
-    with pytest.raises(MetastoreCallError, match="no database"):
+    with pytest.raises(errors.MetastoreCallError, match="no database"):
         ensure_table(client, new())
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         client.get_table(REF)

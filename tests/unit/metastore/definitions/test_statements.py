@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -21,6 +20,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import (
     AbortTransactions,
@@ -43,12 +43,11 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import locked
-from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.metastore.definitions.statements import locked, run_statement
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
 from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

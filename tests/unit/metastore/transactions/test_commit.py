@@ -16,9 +16,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.commit import Fate, commit, fate_of
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

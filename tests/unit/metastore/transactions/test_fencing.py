@@ -2,27 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
-from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, LockId, TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.metastore.transactions.fencing import (
-    FencingToken,
-    Rival,
-    abort_job,
-    copies_of,
-    is_of_this_provider,
-    job_key_in,
-    newer,
-    older,
-)
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -49,12 +39,14 @@ def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
     )
 
 
-def fencing_token(first_txn_id: int, key: str = KEY, attempt: AttemptId = TRY_1) -> FencingToken:
-    return FencingToken(job_key=key, attempt=attempt, first_txn_id=TxnId(first_txn_id))
+def fencing_token(
+    first_txn_id: int, key: str = KEY, attempt: AttemptId = TRY_1
+) -> fencing.FencingToken:
+    return fencing.FencingToken(job_key=key, attempt=attempt, first_txn_id=TxnId(first_txn_id))
 
 
-def rival(txn_id: int, first_txn_id: int, attempt: AttemptId) -> Rival:
-    return Rival(
+def rival(txn_id: int, first_txn_id: int, attempt: AttemptId) -> fencing.Rival:
+    return fencing.Rival(
         txn_id=TxnId(txn_id),
         part_digest="",
         attempt=attempt,
@@ -71,14 +63,14 @@ def test_the_fencing_token_fits_the_metastores_column_and_is_recognised(
     text = fencing_token(first_txn_id, key, attempt).agent_info
     assert len(text) <= 128
     assert text.isascii()
-    (copy,) = copies_of(key, [lock(text, 9)])
+    (copy,) = fencing.copies_of(key, [lock(text, 9)])
     assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
 
 
 def test_the_beginning_of_the_job_key_is_readable_in_the_fencing_token() -> None:
     assert fencing_token(7).agent_info.startswith(KEY[:40])
-    assert KEY.startswith(job_key_in(fencing_token(7).agent_info))
-    assert is_of_this_provider(fencing_token(7).agent_info)
+    assert KEY.startswith(fencing.job_key_in(fencing_token(7).agent_info))
+    assert fencing.is_of_this_provider(fencing_token(7).agent_info)
 
 
 def test_locks_of_other_jobs_and_programs_are_not_copies_of_the_job() -> None:
@@ -89,7 +81,7 @@ def test_locks_of_other_jobs_and_programs_are_not_copies_of_the_job() -> None:
         lock(fencing_token(1).agent_info, txn_id=None),
         lock(fencing_token(1).agent_info + " and more"),
     ]
-    assert copies_of(KEY, others) == ()
+    assert fencing.copies_of(KEY, others) == ()
 
 
 def test_a_transaction_with_many_locks_is_one_copy() -> None:
@@ -98,31 +90,32 @@ def test_a_transaction_with_many_locks_is_one_copy() -> None:
         lock(fencing_token(5).agent_info, 5),
         lock(fencing_token(3).agent_info, 3),
     ]
-    assert [c.txn_id for c in copies_of(KEY, locks)] == [3, 5]
+    assert [c.txn_id for c in fencing.copies_of(KEY, locks)] == [3, 5]
 
 
 def test_within_a_try_the_copy_with_the_later_first_transaction_is_newer() -> None:
     mine = fencing_token(5)
     copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
-    assert [c.txn_id for c in older(mine, TxnId(5), copies)] == [8]
-    assert [c.txn_id for c in newer(mine, copies)] == [7]
+    assert [c.txn_id for c in fencing.older(mine, TxnId(5), copies)] == [8]
+    assert [c.txn_id for c in fencing.newer(mine, copies)] == [7]
 
 
 def test_a_later_try_is_newer_even_if_it_began_first() -> None:
     mine = fencing_token(5)
     copies = [rival(4, 4, TRY_2)]
-    assert older(mine, TxnId(5), copies) == ()
-    assert newer(mine, copies) == tuple(copies)
+    assert fencing.older(mine, TxnId(5), copies) == ()
+    assert fencing.newer(mine, copies) == tuple(copies)
     assert [
-        c.txn_id for c in older(fencing_token(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])
+        c.txn_id
+        for c in fencing.older(fencing_token(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])
     ] == [5]
 
 
 def test_an_attempt_may_end_its_own_earlier_transaction() -> None:
     mine = fencing_token(5)
     copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
-    assert [c.txn_id for c in older(mine, TxnId(6), copies)] == [5]
-    assert newer(mine, copies) == ()
+    assert [c.txn_id for c in fencing.older(mine, TxnId(6), copies)] == [5]
+    assert fencing.newer(mine, copies) == ()
 
 
 def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
@@ -161,7 +154,7 @@ def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
             return super().abort_txn(txn_id)
 
     begin_anew()
-    assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
+    assert fencing.abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
 
@@ -171,7 +164,7 @@ def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
 ) -> None:
     def kill() -> tuple[TxnId, ...]:
         assert client.show_locks(table.ref) == ()
-        return abort_job(client, KEY, TRY_1, [table.ref])
+        return fencing.abort_job(client, KEY, TRY_1, [table.ref])
 
     with (
         pytest.raises(TransactionAbortedError),
@@ -207,7 +200,7 @@ def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
     begin_anew()
 
     with pytest.raises(MetastoreCallError, match="for no reason"):
-        abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
+        fencing.abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
     assert len(begun) == 3
     assert client.valid_txns().open == (begun[0],)
 

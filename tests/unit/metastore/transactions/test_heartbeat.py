@@ -5,18 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    HiveAcidError,
-    MetastoreUnavailableError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, wait_until
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -68,7 +63,7 @@ def test_no_heartbeat_is_sent_after_the_stop(
 def test_a_failed_heartbeat_is_retried_soon(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
-    error = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
+    error = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
     server.break_next("heartbeat", error, is_done=False)
     clock.advance(10.0)
     wait_until(lambda: not server.faults)
@@ -116,7 +111,7 @@ def test_heartbeats_stop_and_keep_the_error_if_the_transaction_is_aborted(
     client.abort_txn(txn_id)
     clock.advance(10.0)
     wait_until(lambda: not heartbeat._thread.is_alive())
-    assert isinstance(heartbeat.lost, TransactionAbortedError)
+    assert isinstance(heartbeat.lost, errors.TransactionAbortedError)
 
 
 def test_a_heartbeat_after_the_commit_raises_no_alarm(
@@ -140,10 +135,10 @@ def test_a_heartbeat_after_the_commit_raises_no_alarm(
 def test_a_check_is_called_after_each_heartbeat_and_may_end_the_heartbeats(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
-    answers: list[HiveAcidError | None] = [
+    answers: list[errors.HiveAcidError | None] = [
         None,
-        MetastoreUnavailableError(uris=(), method="show_compact", reason="cut off"),
-        CompactionCancelledError(table="t", partition="", entry_id=1, state="gone", why=""),
+        errors.MetastoreUnavailableError(uris=(), method="show_compact", reason="cut off"),
+        errors.CompactionCancelledError(table="t", partition="", entry_id=1, state="gone", why=""),
     ]
 
     def check(client: object) -> None:
@@ -159,7 +154,7 @@ def test_a_check_is_called_after_each_heartbeat_and_may_end_the_heartbeats(
     assert (heartbeat.lost, heartbeat.silent_s) == (None, 0.0)
     clock.advance(1.0)  # soon after a failed check
     wait_until(lambda: not heartbeat._thread.is_alive())
-    assert isinstance(heartbeat.lost, CompactionCancelledError)
+    assert isinstance(heartbeat.lost, errors.CompactionCancelledError)
     assert len(server.beats) == 3
 
 
@@ -193,7 +188,7 @@ def test_a_transaction_outlives_its_timeout_only_while_heartbeats_are_sent(
         txn.ensure_alive()
     silent = client.open_txn()
     clock.advance(21.0)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         client.commit_txn(silent)
 
 
@@ -206,7 +201,7 @@ def test_a_process_that_was_frozen_past_the_timeout_cannot_commit(
             # Whatever was frozen wakes up long after the server has given up.
             clock.advance(300.0)
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         work()
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
     assert client.show_locks() == ()
@@ -220,7 +215,7 @@ def test_ensure_alive_raises_after_a_heartbeat_noticed_an_abort(
         txn.ensure_alive()  # nobody has noticed yet
         clock.advance(10.0)
         wait_until(lambda: txn._opened.heartbeat.lost is not None)
-        with pytest.raises(TransactionAbortedError):
+        with pytest.raises(errors.TransactionAbortedError):
             txn.ensure_alive()
         txn.abandon()
 

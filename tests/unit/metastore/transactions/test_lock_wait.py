@@ -2,12 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation, LockState
-from airflow_hiveacid.format.errors import (
-    LockNotAcquiredError,
-    MetastoreUnavailableError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, components_for
@@ -39,7 +35,7 @@ def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> LockRe
 def test_a_lock_request_that_times_out_is_withdrawn_and_its_transaction_remains_open(
     client: FakeClient, holder: Started, request_: LockRequest, clock: ManualClock
 ) -> None:
-    with pytest.raises(LockNotAcquiredError) as caught:
+    with pytest.raises(errors.LockNotAcquiredError) as caught:
         wait(client, request_, clock)
     assert {lock.txn_id for lock in client.show_locks()} == {holder.txn_id}
     assert request_.txn_id in client.valid_txns().open
@@ -50,7 +46,7 @@ def test_a_lock_request_that_times_out_is_withdrawn_and_its_transaction_remains_
 def test_pauses_between_lock_checks_double_up_to_a_limit_and_end_at_the_timeout(
     client: FakeClient, holder: Started, request_: LockRequest, clock: ManualClock
 ) -> None:
-    with pytest.raises(LockNotAcquiredError):
+    with pytest.raises(errors.LockNotAcquiredError):
         wait(client, request_, clock)
     assert clock.slept_s[:7] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0])
     assert max(clock.slept_s) == 2.0
@@ -65,10 +61,10 @@ def test_a_lock_timeout_is_reported_even_if_the_request_cannot_be_withdrawn(
     request_: LockRequest,
     clock: ManualClock,
 ) -> None:
-    error = MetastoreUnavailableError(uris=(), method="unlock", reason="cut off")
+    error = errors.MetastoreUnavailableError(uris=(), method="unlock", reason="cut off")
     server.break_next("unlock", error, is_done=False)
     server.break_next("show_locks", error, is_done=False)
-    with pytest.raises(LockNotAcquiredError, match="held by: unknown"):
+    with pytest.raises(errors.LockNotAcquiredError, match="held by: unknown"):
         wait(client, request_, clock)
     assert holder.answer.state is LockState.ACQUIRED
 
@@ -76,8 +72,8 @@ def test_a_lock_timeout_is_reported_even_if_the_request_cannot_be_withdrawn(
 @pytest.mark.parametrize(
     ("state", "expected", "text"),
     [
-        (LockState.ABORT, TransactionAbortedError, "while waiting for lock"),
-        (LockState.NOT_ACQUIRED, LockNotAcquiredError, "somebody writes"),
+        (LockState.ABORT, errors.TransactionAbortedError, "while waiting for lock"),
+        (LockState.NOT_ACQUIRED, errors.LockNotAcquiredError, "somebody writes"),
     ],
 )
 def test_a_refused_or_aborted_lock_request_ends_the_wait(

@@ -10,22 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    MetastoreUnavailableError,
-    OvertakenError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
+from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.lock_wait import WaitedInVainError, Waiting
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -99,7 +94,7 @@ def test_a_writer_sees_no_open_or_aborted_write_below_its_own(
 
 
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
-LOST = MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
+LOST = errors.MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
 
 
 class CutOff(FakeClient):
@@ -140,7 +135,7 @@ def test_a_job_killed_while_a_lock_response_was_lost_does_not_reopen_its_transac
         assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
         clock.advance(silent_s)
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         begun(CutOff(server, kill), table, clock)
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
@@ -148,9 +143,9 @@ def test_a_job_killed_while_a_lock_response_was_lost_does_not_reopen_its_transac
 def test_a_job_that_cannot_check_whether_it_was_killed_does_not_reopen_its_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
-    mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
+    mute = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
     meanwhile = lambda: server.break_next("heartbeat", mute, is_done=False)  # noqa: E731
-    with pytest.raises(MetastoreUnavailableError, match="lock"):
+    with pytest.raises(errors.MetastoreUnavailableError, match="lock"):
         begun(CutOff(server, meanwhile), table, clock)
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
@@ -191,7 +186,7 @@ def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
             assert abort_job(other, KEY, ATTEMPT, [table.ref])
 
     with (
-        pytest.raises(TransactionAbortedError),
+        pytest.raises(errors.TransactionAbortedError),
         begin(
             client,
             job_terms(KEY, attempt=ATTEMPT, clock=clock, on_step=on_step),
@@ -235,7 +230,7 @@ def test_a_job_killed_during_the_reopening_after_a_lost_response_remains_aborted
     def kill() -> None:
         assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         job(CutOff(server, lambda: None), table, clock, at_second(step, kill))
     assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
 
@@ -262,7 +257,7 @@ def test_a_job_killed_during_the_reopening_after_an_overtaken_lock_wait_remains_
             doings.pop()()
 
     monkeypatch.setattr(clock, "sleep", busy)
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         job(FakeClient(server), table, clock, at_second(step, kill))
     states = [TxnState.COMMITTED, TxnState.OPEN, TxnState.ABORTED, TxnState.ABORTED]
     assert [t.state for t in server.txns.values()] == states
@@ -351,11 +346,11 @@ def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_o
             handover=handover,
         ) as txn:
             if is_at_work and len(client.was_patient) == 1:
-                raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why="of a test")
+                raise errors.OvertakenError(table=table.ref, txn_id=txn.txn_id, why="of a test")
 
     handover = Handover(client)
     if is_at_work:
-        with pytest.raises(OvertakenError):
+        with pytest.raises(errors.OvertakenError):
             once(handover)
     once(handover)
     assert client.was_patient == [False, False]

@@ -6,20 +6,14 @@ import dataclasses
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-from airflow_hiveacid.metastore.locks import (
-    LockComponent,
-    LockInfo,
-    LockRequest,
-    presence_of_compactions,
-)
+from airflow_hiveacid.metastore import locks
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, FencingToken
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
-from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 
@@ -37,13 +31,13 @@ def opened(
 ) -> TxnId:
     txn_id = client.open_txn()
     components = tuple(
-        LockComponent(
+        locks.LockComponent(
             table=ref, lock_type=lock_type, operation=DataOperation.SELECT, partition=partition
         )
         for ref in refs
     )
     if components:
-        client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=agent_info))
+        client.lock(locks.LockRequest(txn_id=txn_id, components=components, agent_info=agent_info))
     return txn_id
 
 
@@ -82,7 +76,7 @@ def test_a_lock_on_the_database_covers_its_tables(
     class OfDatabases(FakeClient):
         def show_locks(
             self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
-        ) -> tuple[LockInfo, ...]:
+        ) -> tuple[locks.LockInfo, ...]:
             found = super().show_locks(ref, txn_id=txn_id)
             return tuple(dataclasses.replace(lock, db=db, table=table) for lock in found)
 
@@ -157,5 +151,5 @@ def test_a_client_that_may_lock_tables_one_by_one_counts_as_a_reader(
 
 def test_a_working_compaction_counts_as_a_reader(client: FakeClient) -> None:
     """It locks the table only while it publishes."""
-    at_work = opened(client, presence_of_compactions(T), agent_info=ANONYMOUS)
+    at_work = opened(client, locks.presence_of_compactions(T), agent_info=ANONYMOUS)
     assert [reader.txn_id for reader in readers(client)] == [at_work]

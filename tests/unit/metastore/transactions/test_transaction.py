@@ -10,8 +10,8 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
-from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, month, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import base64
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, Protection, TokenLogin
+from airflow_hiveacid.jobs.logins import KerberosLogin, Login, Protection, TokenLogin
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.logins import Login
 
 SERVICE = "hive/_HOST@R"
 IN_CONTAINER = {"CONTAINER_ID": "container_1_0001_01_000001"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage
@@ -12,23 +13,15 @@ from py4j.protocol import Py4JError
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.engine import executors
+from airflow_hiveacid.spark.engine import java_names
 from airflow_hiveacid.spark.engine.expressions import hive_functions
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.java_names import (
-    JavaNames,
-    UnknownJavaCallError,
-    unknown_calls,
-)
+from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected
-from airflow_hiveacid.spark.reading.files import bounds as bounds_module
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.spark.writing.files import counted_write
+from airflow_hiveacid.spark.reading.files import pruning as bounds_module
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.writing.files import flat_files
 from airflow_hiveacid.supported_versions import PAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")
 
@@ -38,19 +31,19 @@ def absent(*_: object, **__: object) -> NoReturn:
 
 
 def call_a_package() -> None:
-    JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
+    java_names.JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("call", [absent, call_a_package])
 def test_a_missing_method_or_class_is_told_from_other_failures(call: Callable[[], None]) -> None:
-    with pytest.raises(UnknownJavaCallError) as raised, unknown_calls():
+    with pytest.raises(java_names.UnknownJavaCallError) as raised, java_names.unknown_calls():
         call()
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("error", [Py4JError("the JVM has ended"), TypeError("a does not exist")])
 def test_another_failure_stays_as_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, unknown_calls():
+    with pytest.raises(type(error)) as raised, java_names.unknown_calls():
         raise error
     assert raised.value is error
 
@@ -70,7 +63,7 @@ def test_a_job_does_not_wait_for_executors_that_spark_does_not_list() -> None:
         _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=absent)),
     )
     session: Any = SimpleNamespace(sparkContext=context)
-    executors.await_executor(session, timeout_s=0.0)
+    await_executor(session, timeout_s=0.0)
 
 
 def test_a_session_opens_without_hives_functions(
@@ -145,11 +138,11 @@ def test_rows_are_written_without_a_count_if_spark_plans_no_write(
             return self
 
     source = SimpleNamespace(planForWriting=absent)
-    monkeypatch.setattr(counted_write, "jvm_of", lambda _: Names())
-    monkeypatch.setattr(counted_write, "call_of_any_release", lambda *_: source)
+    monkeypatch.setattr(flat_files, "jvm_of", lambda _: Names())
+    monkeypatch.setattr(flat_files, "call_of_any_release", lambda *_: source)
     rows: Any = Written()
     with caplog.at_level(logging.WARNING):
-        assert counted_write.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
+        assert flat_files.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
     assert rows.steps == [
         ("format", ("orc",)),
         ("options", {"a": "b"}),
@@ -205,7 +198,7 @@ def _read_in_python(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def native(*_: object) -> NoReturn:
-        raise UnknownJavaCallError("Constructor InMemoryFileIndex does not exist")
+        raise java_names.UnknownJavaCallError("Constructor InMemoryFileIndex does not exist")
 
     monkeypatch.setattr(kind, "_native", native)
     monkeypatch.setattr(kind, "with_arrow", lambda _, *asked: asked)

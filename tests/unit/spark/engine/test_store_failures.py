@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,9 +14,6 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
 )
 from airflow_hiveacid.spark.engine.failures import typed_failures
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECURITY = "org.apache.hadoop.security"
 NO_LOGIN = f"{SECURITY}.AccessControlException: Client cannot authenticate via:[TOKEN, KERBEROS]"

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,6 @@ from airflow_hiveacid.spark.engine.store_tokens import (
     with_tokens,
 )
 from airflow_hiveacid.storage.stores.token_file import VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "TRUE"}
 

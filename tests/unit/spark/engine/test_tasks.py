@@ -4,7 +4,8 @@ import gc
 import importlib
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark import TaskContext
@@ -12,10 +13,6 @@ from pyspark import TaskContext
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_body, task_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import flat_state, resolve
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.spark.writing.files.spreading import RowDigest
 from airflow_hiveacid.storage.stores.listing import list_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -31,21 +35,9 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
+from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pytest
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from airflow_hiveacid.metastore.clock import Clock
-    from tests.contract.fake_client import FakeClient
 
 BUCKET_0 = BucketProperty(0x20000000)
 
@@ -136,7 +128,7 @@ def compact(
         spark=pretended_spark(is_stopped=is_stopped),
         policy_of=lambda _: policy,
         terms=job_terms(
-            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
+            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or Clock(), on_step=on_step
         ),
     )
     compactor = Compactor(
@@ -162,7 +154,7 @@ def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:
 def plan(client: FakeClient, spec: CompactSpec) -> list[CompactionOutcome]:
     run = plan_tables(client, spec)
     run.report_due()
-    run.check(spec, run.done)
+    run.check(run.done)
     return run.of_table
 
 

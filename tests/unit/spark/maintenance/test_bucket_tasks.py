@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +21,13 @@ from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.write import whole_stripes
-from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.acid.write import bucket_merge, whole_stripes
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.spark.maintenance.rig import without_spark
 from tests.unit.storage.orc_tables import ids
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
 SPARK: Final[Any] = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
@@ -78,9 +73,9 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def works(root: Path, *outputs: BaseName | DeltaName) -> list[BucketCompaction]:
+def works(root: Path, *outputs: BaseName | DeltaName) -> list[bucket_merge.BucketCompaction]:
     return [
-        BucketCompaction(
+        bucket_merge.BucketCompaction(
             columns=COLUMNS,
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts,
@@ -94,7 +89,7 @@ def works(root: Path, *outputs: BaseName | DeltaName) -> list[BucketCompaction]:
     ]
 
 
-def content(root: Path, file: CompactedFile) -> pa.Table:
+def content(root: Path, file: bucket_merge.CompactedFile) -> pa.Table:
     staging, name = Staging(location=str(root), token="t"), bucket_file(file.bucket_id)
     return orc.ORCFile(staging.attempt_path(file.directory, name, file.attempt)).read()
 
@@ -117,7 +112,7 @@ def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)
-        for file in compact_bucket(work, "whole")
+        for file in bucket_merge.compact_bucket(work, "whole")
     }
     found = compact_buckets(SPARK, works(table, *outputs))
     parts, rest = split

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 from uuid import uuid4
 
 import pytest
@@ -15,24 +16,24 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    CompactionType,
+    our_pool,
+)
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     compacting,
 )
 from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.bench import wait_until
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.manual_clock import ManualClock
 
 ON_4 = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
 AUTO, MAJOR = CompactionChoice.AUTO, CompactionChoice.MAJOR

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError, TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -25,12 +27,6 @@ from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 REF = TableRef("d", "t")
 INSERTS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    MetastoreUnavailableError,
-    NotTransactionalError,
-    PartitionsFailedError,
-    SortedTableError,
-    StorageError,
-    TableNotFoundError,
-    TaskKilledError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean_tables, many_tables, side_by_side
+from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.maintenance.results import cleaning_result
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -208,8 +201,8 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse.table("bad", days=("1", "2") if "day" in name else ())
     warehouse.table("good")
     with monkeypatch.context() as patch:
-        fail_for(patch, name, StorageError("the disk is full"))
-        with pytest.raises(PartitionsFailedError) as caught:
+        fail_for(patch, name, errors.StorageError("the disk is full"))
+        with pytest.raises(errors.PartitionsFailedError) as caught:
             warehouse.clean()
     assert caught.value.retryable
     assert caught.value.failed == {name: "the disk is full"}
@@ -225,10 +218,10 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("bad")
-    down = MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
+    down = errors.MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
     fail_for(monkeypatch, "default.bad", down)
     monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert caught.value.failed == {"default.bad": str(down)}
 
@@ -242,11 +235,11 @@ def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
 
     def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
         if table.ref == bad.ref:
-            raise StorageError("no answer")
+            raise errors.StorageError("no answer")
         return read(client, table, name)
 
     monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
     assert warehouse.left("good") == [BASE]
@@ -258,10 +251,10 @@ def test_a_failure_to_clean_the_other_places_of_a_table_fails_the_job(
     warehouse.table("a", days=("1",))
 
     def fail(_: Cleaner) -> CleaningOutcome:
-        raise StorageError("the disk is full")
+        raise errors.StorageError("the disk is full")
 
     monkeypatch.setattr(Cleaner, "clean_staging", fail)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.clean()
     assert caught.value.failed == {"default.a": "the disk is full"}
     assert caught.value.done == {"default.a": "removed 2 (8 bytes), kept 0"}
@@ -303,7 +296,7 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         def drop_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
             if self.table.ref == gone.ref:
                 drop()
-                raise StorageError("no such directory")
+                raise errors.StorageError("no such directory")
             return clean(self, partition)
 
         monkeypatch.setattr(Cleaner, "clean", drop_first)
@@ -332,9 +325,9 @@ def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
     warehouse.table("whole")
     staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
     staging.mkdir()
-    fail_for(monkeypatch, "default.bad day=2", StorageError("the disk is full"))
+    fail_for(monkeypatch, "default.bad day=2", errors.StorageError("the disk is full"))
     found = tidied(monkeypatch)
-    with pytest.raises(PartitionsFailedError):
+    with pytest.raises(errors.PartitionsFailedError):
         warehouse.clean(orphan_age_s=0.0)
     assert found == {"good": ["day=1", "day=2"], "whole": [""]}
     assert staging.exists()
@@ -466,9 +459,9 @@ def test_tables_that_cannot_be_cleaned_are_skipped_with_the_reason(warehouse: Wa
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("default.none", TableNotFoundError),
-        ("default.flat", NotTransactionalError),
-        ("default.odd", SortedTableError),
+        ("default.none", errors.TableNotFoundError),
+        ("default.flat", errors.NotTransactionalError),
+        ("default.odd", errors.SortedTableError),
     ],
 )
 def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
@@ -483,12 +476,12 @@ def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
 
 
 @pytest.mark.parametrize(
-    "end", [FencedError(job_key="k", txn_id=1, newer_txn_id=2), TaskKilledError()]
+    "end", [errors.FencedError(job_key="k", txn_id=1, newer_txn_id=2), errors.TaskKilledError()]
 )
 def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
@@ -503,7 +496,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
 def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
     warehouse.clean()
@@ -512,9 +505,9 @@ def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     def kill(name: str) -> None:
         steps.append(name)
         if steps.count(step) == 2:
-            raise TaskKilledError
+            raise errors.TaskKilledError
 
-    with pytest.raises(TaskKilledError):
+    with pytest.raises(errors.TaskKilledError):
         warehouse.clean(on_step=kill)
     assert steps.count(step) == 2
 
@@ -551,7 +544,7 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
 
 
 def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables() -> None:
-    run = TablesCleaning(tables=3000, partitions=3000)
+    run = TablesCleaning(spec=CleanSpec(tables=("warehouse.*",)), tables=3000, partitions=3000)
     for number in range(3000):
         run.cleaned.append(
             CleanedTable(
@@ -565,8 +558,7 @@ def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables
             )
         )
         run.skipped[f"warehouse.odd_{number:04}"] = "it is sorted"
-    spec = CleanSpec(tables=("warehouse.*",))
-    result = cleaning_result(job_of(spec), spec, run)
+    result = run.result(job_of(run.spec))
     short: Any = short_form(result.to_json())
     assert len(JobResult.parse(result.dump()).dump()) > MOST_BYTES
     assert len(str(short)) <= MOST_BYTES

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -12,25 +13,26 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionNotDoneError,
-    NotTransactionalError,
-    PartitionNotFoundError,
-    TableChangedError,
-    TransactionAbortedError,
-)
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.state import small_files
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.metastore.partitions import check_partition
-from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.listed_tables import check_partition
+from airflow_hiveacid.metastore.port import TxnType, snapshot_now
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -40,33 +42,16 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import (
-    BUCKET_0,
-    compact,
-    insert,
-    leave_unconfirmed,
-    plan,
-    put,
-    there,
-    values,
-    without_spark,
-)
+from tests.contract.fake_metastore import FakeMetastore
+from tests.unit.spark.maintenance import rig
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
 
 FS = LocalFileSystem()
 
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
+    rig.without_spark(monkeypatch)
 
 
 def test_a_base_has_a_plain_name_unless_a_reader_may_have_an_older_snapshot(
@@ -75,28 +60,30 @@ def test_a_base_has_a_plain_name_unless_a_reader_may_have_an_older_snapshot(
     """A Hive 4 reader that has the last compacted write as open would read a plain base."""
     client = FakeClient(server)
     reader = client.open_txn(TxnType.READ_ONLY)
-    insert(client, table, 1)
-    outcome = compact(client, table, CompactionChoice.MAJOR)
+    rig.insert(client, table, 1)
+    outcome = rig.compact(client, table, CompactionChoice.MAJOR)
     suffix = "" if server.generation is MetastoreGeneration.V3 else f"_v{outcome.txn_id:07d}"
     assert outcome.outputs == (f"base_0000001{suffix}",)
-    assert values(client, table) == [1]
+    assert rig.values(client, table) == [1]
     client.commit_txn(reader)
-    insert(client, table, 2)
+    rig.insert(client, table, 2)
     # Another compaction at work is none of those.
     client.open_txn(TxnType.COMPACTION)
     if server.generation is MetastoreGeneration.V4:
-        assert compact(client, table, CompactionChoice.MAJOR).outputs == ("base_0000002",)
-        assert values(client, table) == [1, 2]
+        assert rig.compact(client, table, CompactionChoice.MAJOR).outputs == ("base_0000002",)
+        assert rig.values(client, table) == [1, 2]
 
 
 def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_replaced(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
-    insert(client, table, 1)
-    is_confirmed = leave_unconfirmed(table, "delta_0000001_0000001_0000")
+    rig.insert(client, table, 1)
+    is_confirmed = rig.leave_unconfirmed(table, "delta_0000001_0000001_0000")
     seen: dict[str, bool] = {}
-    compact(client, table, CompactionChoice.MAJOR, lambda step: seen.update({step: is_confirmed()}))
+    rig.compact(
+        client, table, CompactionChoice.MAJOR, lambda step: seen.update({step: is_confirmed()})
+    )
     # Hive's cleaner may be next as soon as it is committed.
     assert (seen["staged"], seen["published"]) == (False, True)
 
@@ -106,21 +93,23 @@ def test_a_requested_kind_of_compaction_fails_if_an_open_write_id_is_below_all_d
     server: FakeMetastore, table: TableInfo, choice: CompactionChoice
 ) -> None:
     client = FakeClient(server)
-    insert(client, table, 1)
-    assert compact(client, table, CompactionChoice.MAJOR).done
+    rig.insert(client, table, 1)
+    assert rig.compact(client, table, CompactionChoice.MAJOR).done
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
-    put(table, "delta_0000002_0000002_0000", [(2, 2)])
-    assert compact(client, table, choice).why == "there is no delta"  # of others than the writer
-    insert(client, table, 3)
-    insert(client, table, 4)
-    with pytest.raises(CompactionNotDoneError, match="write ID 2 is open") as caught:
-        compact(client, table, choice)
+    rig.put(table, "delta_0000002_0000002_0000", [(2, 2)])
+    assert (
+        rig.compact(client, table, choice).why == "there is no delta"
+    )  # of others than the writer
+    rig.insert(client, table, 3)
+    rig.insert(client, table, 4)
+    with pytest.raises(errors.CompactionNotDoneError, match="write ID 2 is open") as caught:
+        rig.compact(client, table, choice)
     assert caught.value.retryable
-    assert not compact(client, table, CompactionChoice.AUTO).done
+    assert not rig.compact(client, table, CompactionChoice.AUTO).done
     client.commit_txn(writer)
-    assert compact(client, table, choice).done
-    assert values(client, table) == [1, 2, 3, 4]
+    assert rig.compact(client, table, choice).done
+    assert rig.values(client, table) == [1, 2, 3, 4]
 
 
 def test_a_requested_compaction_includes_writes_committed_since_the_run_began(
@@ -130,12 +119,12 @@ def test_a_requested_compaction_includes_writes_committed_since_the_run_began(
     client = FakeClient(server)
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
-    put(table, "delta_0000001_0000001_0000", [(1, 1)])
-    insert(client, table, 2)
+    rig.put(table, "delta_0000001_0000001_0000", [(1, 1)])
+    rig.insert(client, table, 2)
     known = snapshot_now(client, [table.ref]).for_compactor()
     client.commit_txn(writer)
-    assert compact(client, table, CompactionChoice.MAJOR, known=known).done
-    assert values(client, table) == [1, 2]
+    assert rig.compact(client, table, CompactionChoice.MAJOR, known=known).done
+    assert rig.values(client, table) == [1, 2]
 
 
 @pytest.mark.parametrize("step", ["snapshot", "staged"])
@@ -143,24 +132,24 @@ def test_a_compaction_fails_if_a_column_is_added_to_the_table_meanwhile(
     server: FakeMetastore, table: TableInfo, step: str
 ) -> None:
     client = FakeClient(server)
-    insert(client, table, 1)
-    insert(client, table, 2)
+    rig.insert(client, table, 1)
+    rig.insert(client, table, 2)
 
     def alter(reached: str) -> None:
         if reached == step:
             columns = (*table.columns, Column(name="more", type="string"))
             server.tables[table.ref] = dataclasses.replace(table, columns=columns)
 
-    with pytest.raises(TableChangedError, match="columns"):
-        compact(client, table, CompactionChoice.MAJOR, alter)
-    assert there(table, "base_") == []
+    with pytest.raises(errors.TableChangedError, match="columns"):
+        rig.compact(client, table, CompactionChoice.MAJOR, alter)
+    assert rig.there(table, "base_") == []
 
 
 def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
     client: FakeClient, table: TableInfo
 ) -> None:
-    insert(client, table, 1)
-    before = there(table, "")
+    rig.insert(client, table, 1)
+    before = rig.there(table, "")
     for plan_only in (True, False):
         spec = CompactSpec.of_table(
             str(table.ref),
@@ -174,15 +163,15 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
             spec=None,
             job_of=lambda _, spec=spec: spec,
         )
-        with pytest.raises(PartitionNotFoundError, match="has no partition month=1"):
+        with pytest.raises(errors.PartitionNotFoundError, match="has no partition month=1"):
             compact_tables(job)
-    assert there(table, "") == before
+    assert rig.there(table, "") == before
 
 
 def test_no_compaction_of_a_flat_table_is_planned(client: FakeClient, table: TableInfo) -> None:
     client.server.tables[table.ref] = dataclasses.replace(table, kind=TransactionalKind.NONE)
-    with pytest.raises(NotTransactionalError):
-        plan(client, CompactSpec.of_table(str(table.ref), plan_only=True))
+    with pytest.raises(errors.NotTransactionalError):
+        rig.plan(client, CompactSpec.of_table(str(table.ref), plan_only=True))
 
 
 def test_a_partition_that_was_moved_or_dropped_is_not_compacted(
@@ -195,10 +184,10 @@ def test_a_partition_that_was_moved_or_dropped_is_not_compacted(
     (there_now,) = client.add_partitions(parted, [name])
     check_partition(client, parted, there_now)
     elsewhere = dataclasses.replace(there_now, location="file:/elsewhere")
-    with pytest.raises(TableChangedError, match="partition p=1"):
+    with pytest.raises(errors.TableChangedError, match="partition p=1"):
         check_partition(client, parted, elsewhere)
     client.drop_partitions(parted, [name])
-    with pytest.raises(TableChangedError, match="partition p=1"):
+    with pytest.raises(errors.TableChangedError, match="partition p=1"):
         check_partition(client, parted, there_now)
 
 
@@ -212,7 +201,7 @@ def hives_worker(
     worker = client.open_txn(TxnType.COMPACTION)
     theirs = dataclasses.replace(theirs, highest_write_id=WriteId(3))
     client.update_compactor_state(theirs, worker)
-    put(table, f"base_0000003_v{worker:07d}", [(1, 1), (2, 2), (3, 3)])
+    rig.put(table, f"base_0000003_v{worker:07d}", [(1, 1), (2, 2), (3, 3)])
     real, asked = FakeClient.request_compaction, list[str]()
 
     def request(self: FakeClient, *arguments: Any, **terms: Any) -> Any:  # noqa: ANN401
@@ -234,13 +223,13 @@ def test_a_base_that_the_worker_of_hive_has_just_committed_is_not_compacted_agai
         return  # whose queue tells of workers until they have renamed
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     hives_worker(client, table, monkeypatch, commits=True)
     for value in (4, 5):
-        insert(client, table, value)
-    outcome = compact(client, table, CompactionChoice.MINOR)
+        rig.insert(client, table, value)
+    outcome = rig.compact(client, table, CompactionChoice.MINOR)
     assert outcome.outputs == ("delta_0000004_0000005",)
-    assert values(client, table) == [1, 2, 3, 4, 5]
+    assert rig.values(client, table) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -251,21 +240,21 @@ def test_a_compaction_gives_way_to_a_worker_of_hive_between_its_mark_and_its_com
         return
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     worker = hives_worker(client, table, monkeypatch, commits=False)
     for value in (4, 5):
-        insert(client, table, value)
+        rig.insert(client, table, value)
 
     def on_step(step: str) -> None:
         if is_late and step == "staged":
             client.commit_txn(worker)
 
     why = "base_0000003_v.* was added" if is_late else "is about to commit base_0000003"
-    with pytest.raises(CompactionNotDoneError, match=why):
-        compact(client, table, CompactionChoice.MINOR, on_step)
+    with pytest.raises(errors.CompactionNotDoneError, match=why):
+        rig.compact(client, table, CompactionChoice.MINOR, on_step)
     if not is_late:
         client.commit_txn(worker)
-    assert values(client, table) == [1, 2, 3, 4, 5]
+    assert rig.values(client, table) == [1, 2, 3, 4, 5]
 
 
 def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
@@ -274,17 +263,19 @@ def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
     """It contains the rows of our base, and readers would read both."""
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
 
     def widen(step: str) -> None:
         if step == "staged":
-            insert(FakeClient(server), table, 4)
-            put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+            rig.insert(FakeClient(server), table, 4)
+            rig.put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
 
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
-        compact(client, table, CompactionChoice.MAJOR, widen)
-    assert there(table, "base_") == []
-    assert values(client, table) == [1, 2, 3, 4]
+    with pytest.raises(
+        errors.CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"
+    ):
+        rig.compact(client, table, CompactionChoice.MAJOR, widen)
+    assert rig.there(table, "base_") == []
+    assert rig.values(client, table) == [1, 2, 3, 4]
 
 
 def test_a_base_of_an_aborted_compaction_is_removed_if_a_wider_delta_has_its_rows(
@@ -292,22 +283,22 @@ def test_a_base_of_an_aborted_compaction_is_removed_if_a_wider_delta_has_its_row
 ) -> None:
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     real = Replacement.publish
 
     def publish(self: Replacement) -> None:
         real(self)
-        assert there(table, "base_") == ["base_0000003"]
+        assert rig.there(table, "base_") == ["base_0000003"]
         (own,) = client.valid_txns().open
         client.abort_txn(own)
-        insert(client, table, 4)
-        put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+        rig.insert(client, table, 4)
+        rig.put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
 
     monkeypatch.setattr(Replacement, "publish", publish)
-    with pytest.raises(TransactionAbortedError):
-        compact(FakeClient(server), table, CompactionChoice.MAJOR)
-    assert values(client, table) == [1, 2, 3, 4]
-    assert there(table, "base_") == []
+    with pytest.raises(errors.TransactionAbortedError):
+        rig.compact(FakeClient(server), table, CompactionChoice.MAJOR)
+    assert rig.values(client, table) == [1, 2, 3, 4]
+    assert rig.there(table, "base_") == []
 
 
 def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
@@ -332,9 +323,9 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
         delta = f"delta_{write_id:07d}_{write_id:07d}_0000"
         write_plain(tmp_path / "flat" / delta / "000000_0", [{"id": value}], row=row)
         client.commit_txn(txn_id)
-    with pytest.raises(CompactionNotDoneError, match="2 files would appear file by file"):
-        compact(client, flat, CompactionChoice.MAJOR)
-    assert there(flat, "base_") == []
+    with pytest.raises(errors.CompactionNotDoneError, match="2 files would appear file by file"):
+        rig.compact(client, flat, CompactionChoice.MAJOR)
+    assert rig.there(flat, "base_") == []
 
 
 def test_on_hive_3_a_compaction_gives_way_to_a_request_made_before_it_publishes(
@@ -344,7 +335,7 @@ def test_on_hive_3_a_compaction_gives_way_to_a_request_made_before_it_publishes(
         return  # where the queue lets nobody in beside us
     client = FakeClient(server)
     for value in (1, 2):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     real = Replacement.remove_dead_siblings
 
     def remove(self: Replacement) -> None:
@@ -353,10 +344,10 @@ def test_on_hive_3_a_compaction_gives_way_to_a_request_made_before_it_publishes(
 
     monkeypatch.setattr(Replacement, "remove_dead_siblings", remove)
     with pytest.raises(
-        CompactionNotDoneError, match=r"an entry for it already: .* waits for a worker"
+        errors.CompactionNotDoneError, match=r"an entry for it already: .* waits for a worker"
     ):
-        compact(client, table, CompactionChoice.MAJOR)
-    assert there(table, "base_") == []
+        rig.compact(client, table, CompactionChoice.MAJOR)
+    assert rig.there(table, "base_") == []
 
 
 def test_a_wider_delta_made_while_the_ledger_is_read_does_not_double_rows(
@@ -365,19 +356,21 @@ def test_a_wider_delta_made_while_the_ledger_is_read_does_not_double_rows(
     """The queue of 3.1 does not show a worker that has ended, so only the directory does."""
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     real = Ledger.unconfirmed
 
     def read(self: Ledger, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
-        insert(FakeClient(server), table, 4)
-        put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+        rig.insert(FakeClient(server), table, 4)
+        rig.put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
         return real(self, txns)
 
     monkeypatch.setattr(Ledger, "unconfirmed", read)
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
-        compact(client, table, CompactionChoice.MAJOR)
-    assert there(table, "base_") == []
-    assert values(client, table) == [1, 2, 3, 4]
+    with pytest.raises(
+        errors.CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"
+    ):
+        rig.compact(client, table, CompactionChoice.MAJOR)
+    assert rig.there(table, "base_") == []
+    assert rig.values(client, table) == [1, 2, 3, 4]
 
 
 def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
@@ -388,7 +381,7 @@ def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
         return  # no queue to mark
     client = FakeClient(server)
     for value in (1, 2, 3):
-        insert(client, table, value)
+        rig.insert(client, table, value)
     entry_id, txn_id = _ready_but_aborted(client, table)
     marked: list[object] = []
     client.mark_cleaned = marked.append  # type: ignore[method-assign]
@@ -434,8 +427,8 @@ def test_a_compacted_delta_has_smaller_stripes_than_a_compacted_base(
         rows = pa.record_batch({"id": dice.integers(0, 1 << 62, 10 << 17)})
         path = f"{root}/delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
         with AcidFileWriter(FS, path, table.columns, options, is_delete=False) as file:
-            file.write(insert_events(rows, write_id, BUCKET_0, RowId(0)))
+            file.write(insert_events(rows, write_id, rig.BUCKET_0, RowId(0)))
             file.close()
         client.commit_txn(txn_id)
-    (made,) = compact(client, table, choice).outputs
+    (made,) = rig.compact(client, table, choice).outputs
     assert len(read_tail(FS, f"{root}/{made}/bucket_00000").stripes) == stripes

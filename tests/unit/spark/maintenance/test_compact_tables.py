@@ -6,62 +6,49 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    CorruptFileError,
-    FencedError,
-    HiveAcidError,
-    MetastoreCallError,
-    MetastoreVersionError,
-    NotTransactionalError,
-    PartitionNotFoundError,
-    PartitionsFailedError,
-    StorageError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CompactionChoice,
-    CompactSpec,
-    Off,
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import maintenance
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.maintenance import (
     compaction_facts,
     compaction_planner,
     many_tables,
-    side_by_side,
 )
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
+    CompactionOutcome,
     read_facts,
     thresholds_of,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.plan.compaction_policy import (
-    COUNT_PARAMETER,
-    RATIO_PARAMETER,
-    GivenThresholds,
-)
+from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import bucket_tasks
@@ -69,6 +56,7 @@ from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
@@ -79,14 +67,6 @@ from tests.unit.spark.maintenance.rig import (
     values,
     without_spark,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +151,7 @@ class Warehouse:
         return compact_tables(job)
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
-        spec = CompactSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        spec = maintenance.CompactSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
         job = JobSpec(
             job_key="dag/run/compact/-1",
             metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
@@ -240,11 +220,11 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
 
     def fail(self: Compactor) -> CompactionOutcome:
         if self.facts.table.ref == bad.ref:
-            raise StorageError("the disk is full")
+            raise errors.StorageError("the disk is full")
         return compact(self)
 
     monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert caught.value.retryable
     assert caught.value.failed == {"default.bad": "the disk is full"}
@@ -273,7 +253,10 @@ MemoryError: no room
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (carried(CorruptFileError(path="/t/bad", reason="cut off")), "/t/bad is damaged: cut off"),
+        (
+            carried(errors.CorruptFileError(path="/t/bad", reason="cut off")),
+            "/t/bad is damaged: cut off",
+        ),
         ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
         (OF_PYTHON, "a Python worker failed: MemoryError: no room. The driver's log has"),
     ],
@@ -281,7 +264,7 @@ MemoryError: no room
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
     run: Any = bucket_tasks.task_results
@@ -293,7 +276,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
         return run(spark, task, works)
 
     monkeypatch.setattr(bucket_tasks, "task_results", task_results)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
     assert says in caught.value.failed["default.bad"]
@@ -309,7 +292,7 @@ def test_a_partition_that_failed_on_two_nights_is_paused_and_the_others_are_comp
     for file in Path(table.location.removeprefix("file:")).glob("day=1/*/bucket_00000"):
         file.write_bytes(b"damaged")
     for night in (1, 2):
-        with pytest.raises(PartitionsFailedError, match="is damaged"):
+        with pytest.raises(errors.PartitionsFailedError, match="is damaged"):
             warehouse.compact_at_night(night)
     insert(warehouse.client, warehouse.table("other", 1), 2)
     result = warehouse.compact_at_night(3)
@@ -329,10 +312,10 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
     client.allocate_write_id(client.open_txn(), blocked.ref)
     for value in range(3):
         insert(client, blocked, value)
-    major = CompactionChoice.MAJOR
+    major = maintenance.CompactionChoice.MAJOR
     planned = warehouse.compact("default.*", choice=major, plan_only=True)
     assert compacted(planned) == {"default.blocked": False, "default.free": False}
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*", choice=major)
     assert "write ID 1 is open" in caught.value.failed["default.blocked"]
     assert list(caught.value.failed) == ["default.blocked"]
@@ -434,14 +417,14 @@ def test_a_failed_table_is_not_skipped_if_the_metastore_cannot_tell_whether_it_e
     warehouse.table("a", 3)
 
     def refuse(*_: object) -> TableInfo:
-        raise MetastoreCallError(method="get_table", reason="busy")
+        raise errors.MetastoreCallError(method="get_table", reason="busy")
 
     def fail(*_: object) -> CompactionOutcome:
         monkeypatch.setattr(warehouse.client, "get_table", refuse)
-        raise StorageError("the disk is full")
+        raise errors.StorageError("the disk is full")
 
     monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(PartitionsFailedError, match="the disk is full"):
+    with pytest.raises(errors.PartitionsFailedError, match="the disk is full"):
         warehouse.compact("default.*")
 
 
@@ -451,10 +434,10 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
     warehouse.partitioned("p", ["1"])
 
     def fail(*_: object) -> CompactionOutcome:
-        raise StorageError("the disk is full")
+        raise errors.StorageError("the disk is full")
 
     monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert caught.value.failed == {"default.p day=1": "the disk is full"}
 
@@ -549,14 +532,14 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
     warehouse.table("a", 3)
 
     def fail(*_: object) -> None:
-        raise StorageError("the metastore is busy")
+        raise errors.StorageError("the metastore is busy")
 
     monkeypatch.setattr(compaction_planner, "partitions_of", fail)
-    with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
+    with pytest.raises(errors.PartitionsFailedError, match="1 of 1 partitions failed"):
         warehouse.compact("default.*")
 
 
-@pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
+@pytest.mark.parametrize("error", [errors.StorageError("no disk"), OverflowError("timestamp")])
 @pytest.mark.parametrize("where", ["notes", "partitions", "plan"])
 @pytest.mark.parametrize("tables_at_once", [1, 2])
 def test_any_error_of_one_table_is_named_and_stops_no_other(
@@ -588,14 +571,14 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
             return known(*arguments)
 
         monkeypatch.setattr(compaction_planner, name, found)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
     assert str(error) in caught.value.failed["default.bad"]
     assert len(there(good, "base_")) == 1
 
 
-@pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
+@pytest.mark.parametrize("error", [errors.StorageError("no disk"), OverflowError("timestamp")])
 def test_any_error_before_the_compactions_of_a_table_stops_no_other(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -606,7 +589,7 @@ def test_any_error_before_the_compactions_of_a_table_stops_no_other(
             raise error
 
     monkeypatch.setattr(module, "check_publishable", check)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
     assert str(error) in caught.value.failed["default.bad"]
@@ -619,7 +602,7 @@ def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
     good = warehouse.table("good", 3)
     warehouse.table("gone", 0)
     (tmp_path / "gone").rmdir()
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.gone"]
     assert len(there(good, "base_")) == 1
@@ -632,10 +615,10 @@ def test_an_unwritable_table_is_not_compacted(
 
     def check(location: str) -> None:
         if location == locked.location:
-            raise StorageError("read-only")
+            raise errors.StorageError("read-only")
 
     monkeypatch.setattr(module, "check_writable", check)
-    with pytest.raises(PartitionsFailedError, match="read-only"):
+    with pytest.raises(errors.PartitionsFailedError, match="read-only"):
         warehouse.compact("default.*")
     assert (len(there(good, "base_")), there(locked, "base_")) == (1, [])
 
@@ -643,12 +626,12 @@ def test_an_unwritable_table_is_not_compacted(
 @pytest.mark.parametrize(
     "error",
     [
-        FencedError(job_key="k", txn_id=1, newer_txn_id=2),
-        CompactionCancelledError(table="a", partition="", entry_id=1, state="gone", why=""),
+        errors.FencedError(job_key="k", txn_id=1, newer_txn_id=2),
+        errors.CompactionCancelledError(table="a", partition="", entry_id=1, state="gone", why=""),
     ],
 )
 def test_a_newer_copy_of_the_job_or_a_cancelled_compaction_ends_the_job(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: HiveAcidError
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: errors.HiveAcidError
 ) -> None:
     warehouse.table("a", 3)
     warehouse.table("b", 3)
@@ -671,7 +654,10 @@ def test_tables_that_cannot_be_compacted_are_skipped_with_the_reason(
     assert skipped["table"] == "default.kept"  # type: ignore[index,call-overload]
     assert NO_AUTO_COMPACTION in skipped["why"]  # type: ignore[index,call-overload,operator]
     assert there(kept, "base_") == []
-    assert warehouse.compact("default.*", choice=CompactionChoice.MAJOR).details["skipped"] == []
+    assert (
+        warehouse.compact("default.*", choice=maintenance.CompactionChoice.MAJOR).details["skipped"]
+        == []
+    )
     assert len(there(kept, "base_")) == 1
 
 
@@ -679,11 +665,11 @@ def test_each_table_is_compacted_by_its_own_threshold(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, own in (("low", "3"), ("high", "4"), ("wrong", "three")):
-        warehouse.table(name, 3, {COUNT_PARAMETER: own})
+        warehouse.table(name, 3, {compaction_policy.COUNT_PARAMETER: own})
     warehouse.table("plain", 3)
     result = warehouse.compact("default.*", delta_count=None)
     assert compacted(result) == {"default.low": True}
-    assert COUNT_PARAMETER in str(result.details["compactions"])
+    assert compaction_policy.COUNT_PARAMETER in str(result.details["compactions"])
     (complaint,) = [one for one in caplog.messages if "default.wrong: table parameter" in one]
     assert "'three' is not a whole number" in complaint
 
@@ -693,9 +679,9 @@ def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(
 ) -> None:
     warehouse.table("flat", 0, is_acid=False)
     table = warehouse.table("a", 3)
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         warehouse.compact("default.a", "default.b")
-    with pytest.raises(NotTransactionalError):
+    with pytest.raises(errors.NotTransactionalError):
         warehouse.compact("default.a", "default.flat")
     assert there(table, "base_") == []
 
@@ -706,10 +692,10 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     warehouse.table("a", 3)
 
     def check(table: TableInfo) -> None:
-        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+        raise errors.UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
 
     monkeypatch.setattr(compaction_planner, "check_files_writable", check)
-    with pytest.raises(UnsupportedTableError, match="cannot write"):
+    with pytest.raises(errors.UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
 
@@ -721,7 +707,7 @@ def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
     warehouse.table("new", 0)
 
     def check(table: TableInfo) -> None:
-        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+        raise errors.UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
 
     for where in (compaction_planner, module):
         monkeypatch.setattr(where, "check_files_writable", check)
@@ -729,7 +715,7 @@ def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
     assert alone(plan_only=True).status is JobStatus.PLANNED
     new = warehouse.compact("default.new", is_of_table=True)
     assert new.status is JobStatus.NOTHING_TO_DO
-    with pytest.raises(UnsupportedTableError, match="cannot write"):
+    with pytest.raises(errors.UnsupportedTableError, match="cannot write"):
         alone()
     assert there(table, "base_") == []
 
@@ -745,7 +731,7 @@ def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_turned_
         assert [one["done"] for one in outcomes(alone(partition="day=1", plan_only=plan_only))] == [
             False
         ]
-        with pytest.raises(PartitionNotFoundError, match="no partition day=2"):
+        with pytest.raises(errors.PartitionNotFoundError, match="no partition day=2"):
             alone(partition="day=2", plan_only=plan_only)
 
 
@@ -855,15 +841,15 @@ def test_a_pattern_that_matches_no_table_is_logged(
     assert "no transactional table matches sales.*" in caplog.text
 
 
-@pytest.mark.parametrize("delta_count", [None, 5, Off.OFF])
+@pytest.mark.parametrize("delta_count", [None, 5, maintenance.Off.OFF])
 @pytest.mark.parametrize("delta_ratio", [None, 0.5])
 def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
-    table: TableInfo, delta_count: int | Off | None, delta_ratio: float | None
+    table: TableInfo, delta_count: int | maintenance.Off | None, delta_ratio: float | None
 ) -> None:
-    parameters = {COUNT_PARAMETER: "7", RATIO_PARAMETER: "0.7"}
+    parameters = {compaction_policy.COUNT_PARAMETER: "7", compaction_policy.RATIO_PARAMETER: "0.7"}
     owned = replace(table, parameters={**table.parameters, **parameters})
-    given = GivenThresholds(delta_count=delta_count, delta_ratio=delta_ratio)
-    many = CompactSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
+    given = compaction_policy.GivenThresholds(delta_count=delta_count, delta_ratio=delta_ratio)
+    many = maintenance.CompactSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
     policy = thresholds_of(owned, many)
     assert policy == given.policy_for(owned)
     assert policy.delta_ratio == (delta_ratio or 0.7)
@@ -891,12 +877,12 @@ def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
 
 @pytest.mark.parametrize("server", [MetastoreGeneration.V3], indirect=True)
 def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
-    queued = CompactionChoice.QUEUED
+    queued = maintenance.CompactionChoice.QUEUED
     warehouse.table("a", 3)
-    with pytest.raises(MetastoreVersionError, match="Use choice 'auto'"):
+    with pytest.raises(errors.MetastoreVersionError, match="Use choice 'auto'"):
         warehouse.compact("default.*", choice=queued)
-    with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
-        plan(warehouse.client, CompactSpec.of_table("default.a", choice=queued))
+    with pytest.raises(errors.MetastoreVersionError, match="needs a Hive 4 metastore"):
+        plan(warehouse.client, maintenance.CompactSpec.of_table("default.a", choice=queued))
 
 
 # ---- further thresholds --------------------------------------------------------------------------
@@ -969,15 +955,15 @@ def test_the_error_of_the_only_partition_of_a_job_is_raised_unchanged(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> CompactionOutcome:
-        raise StorageError("the disk is full")
+        raise errors.StorageError("the disk is full")
 
     warehouse.table("a", 3)
     warehouse.partitioned("p", ["1", "2"])
     monkeypatch.setattr(Compactor, "compact", fail)
     for name, partition in (("default.a", None), ("default.p", "day=1")):
-        with pytest.raises(StorageError, match="the disk is full"):
+        with pytest.raises(errors.StorageError, match="the disk is full"):
             warehouse.compact(name, is_of_table=True, partition=partition)
-    with pytest.raises(PartitionsFailedError) as caught:
+    with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.p", is_of_table=True)
     assert caught.value.failed == dict.fromkeys(("day=1", "day=2"), "the disk is full")
 
@@ -992,7 +978,7 @@ def test_a_table_that_is_dropped_meanwhile_fails_the_job_of_this_table(
         shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
 
     _before_the_compaction(monkeypatch, gone, drop)
-    with pytest.raises(HiveAcidError):
+    with pytest.raises(errors.HiveAcidError):
         warehouse.compact("default.gone", is_of_table=True)
 
 

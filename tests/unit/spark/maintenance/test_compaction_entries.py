@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -20,8 +20,8 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TableChangedError,
 )
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -33,12 +33,13 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.metastore.entry_status import unfinished
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
@@ -54,13 +55,6 @@ from tests.unit.spark.maintenance.rig import (
     values,
     without_spark,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import LockInfo
 
 # Of 3.1 the queue cannot be served.
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)

@@ -7,48 +7,31 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ConversionRefusedError,
-    FencedError,
-    HiveAcidError,
-    LockNotAcquiredError,
-    MetastoreUnavailableError,
-    StorageError,
-    TableChangedError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
-from airflow_hiveacid.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.plan.conversion import KINDS
+from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
-from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
+from airflow_hiveacid.spark.writing.files.spreading import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 FULL, ONLY, FLAT = ConversionTarget
 REF = TableRef("default", "t")
@@ -182,7 +165,7 @@ def test_a_killed_conversion_is_not_undone_if_rows_were_written_since(world: Wor
     world.kill(ONLY, "switched")
     world.insert("new")
     with pytest.raises(
-        ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
+        errors.ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
     ):
         world.convert(FLAT, SECOND)
     assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
@@ -192,7 +175,9 @@ def test_flat_files_added_after_a_killed_conversion_are_not_hidden(world: World)
     world.convert(ONLY)
     world.kill(FLAT, "switched")
     world.put("000000_0_copy_1", "new")
-    with pytest.raises(ConversionRefusedError, match="000000_0_copy_1 was written or removed"):
+    with pytest.raises(
+        errors.ConversionRefusedError, match="000000_0_copy_1 was written or removed"
+    ):
         world.convert(ONLY, SECOND)
     assert (world.kind, world.rows) == ("flat", ["new", *OLD])
 
@@ -203,7 +188,7 @@ def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> N
     world.kill(FLAT, "moved")
     shutil.rmtree(world.root / world.insert("new"))
     world.put("base_0000009/000000_0", "new")
-    with pytest.raises(ConversionRefusedError, match="base_0000009 was written after"):
+    with pytest.raises(errors.ConversionRefusedError, match="base_0000009 was written after"):
         world.convert(FLAT, SECOND)
     assert sorted(p.name for p in world.root.glob("0*")) == ["000000_0", "000001_0", "000002_0"]
 
@@ -248,7 +233,7 @@ def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unch
             world.convert(to, SECOND)
             assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
 
-    with pytest.raises(HiveAcidError):
+    with pytest.raises(errors.HiveAcidError):
         world.convert(to, FIRST, overtaken)
     assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
 
@@ -260,9 +245,9 @@ def test_an_undo_does_not_start_without_the_lock(world: World, step: str) -> Non
     def lost(reached: str) -> None:
         if reached == step:
             world.abort_all()
-            raise StorageError("the disk is gone")
+            raise errors.StorageError("the disk is gone")
 
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(errors.StorageError) as caught:
         world.convert(ONLY, FIRST, lost)
     assert "The next conversion will repeat it" in caught.value.__notes__[0]
     assert world.has_note
@@ -284,7 +269,7 @@ def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
         if reached == step:
             world.abort_all()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         world.convert(to, FIRST, lost)
     assert world.kind == after[step]
     note = ConversionNote.read(f"file:{world.root}")
@@ -305,7 +290,7 @@ def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeClient, "allocate_write_id", lost)
-        with pytest.raises(TransactionAbortedError):
+        with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert not world.has_note
 
@@ -326,7 +311,7 @@ def test_a_conversion_is_refused_if_values_would_differ_after_it(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lines, "digest", other)
-        with pytest.raises(ConversionRefusedError, match="values would differ"):
+        with pytest.raises(errors.ConversionRefusedError, match="values would differ"):
             world.convert(to)
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
 
@@ -334,7 +319,7 @@ def test_a_conversion_is_refused_if_values_would_differ_after_it(
 def test_an_older_copy_of_a_conversion_is_fenced_by_a_newer_copy(world: World) -> None:
     def second(reached: str) -> None:
         if reached == "excluded":
-            with pytest.raises(FencedError):
+            with pytest.raises(errors.FencedError):
                 world.convert(ONLY, FIRST, job="job")
 
     world.convert(ONLY, SECOND, second)
@@ -356,7 +341,7 @@ def test_moving_files_stops_when_the_lock_is_lost(world: World) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeClient, "heartbeat", beat)
-        with pytest.raises(TransactionAbortedError):
+        with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert beats
     assert 0 < len(list(world.root.glob("delta_*/*"))) < 40
@@ -376,7 +361,7 @@ def test_an_undo_does_not_remove_a_directory_that_still_contains_a_file(
         return []
 
     monkeypatch.setattr(ConversionNote, "not_back", late)
-    with pytest.raises(StorageError, match="late still exists"):
+    with pytest.raises(errors.StorageError, match="late still exists"):
         world.convert(ONLY, SECOND)
     assert (delta / "late").exists()
 
@@ -390,7 +375,7 @@ def test_a_file_that_was_moved_again_during_an_undo_raises_an_error(
         patch.setattr(
             "airflow_hiveacid.storage.stores.notes.conversion_note._each", lambda *_: None
         )
-        with pytest.raises(StorageError, match="was moved again"):
+        with pytest.raises(errors.StorageError, match="was moved again"):
             world.convert(FLAT, SECOND)
     assert world.has_note
     world.convert(FLAT, SECOND)
@@ -403,7 +388,7 @@ def test_a_finished_conversion_does_not_remove_the_note_of_the_next_one(world: W
 
     def next_one(reached: str) -> None:
         if reached == "done":
-            with pytest.raises(LockNotAcquiredError):
+            with pytest.raises(errors.LockNotAcquiredError):
                 world.convert(ONLY, FIRST, job="another")
         if reached == "committed":
             world.kill(ONLY, "moved", job="another")
@@ -422,9 +407,9 @@ def test_a_conversion_that_gets_no_answer_is_undone_and_can_be_retried(
     if to is FLAT:
         world.convert(ONLY)
     before = world.kind
-    lost = MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
+    lost = errors.MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
     world.client.server.break_next("set_table_parameters", lost, is_done=is_done)
-    with pytest.raises(MetastoreUnavailableError):
+    with pytest.raises(errors.MetastoreUnavailableError):
         world.convert(to)
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
     world.convert(to)
@@ -452,7 +437,7 @@ def test_files_written_without_a_lock_during_a_conversion_are_not_hidden(
         if reached == step:
             world.put("000009_0", "late")
 
-    with pytest.raises((TableChangedError, ConversionRefusedError)):
+    with pytest.raises((errors.TableChangedError, errors.ConversionRefusedError)):
         world.convert(ONLY, FIRST, late)
     assert (world.kind, world.rows) == ("flat", ["late", *OLD])
 
@@ -462,7 +447,7 @@ def test_a_file_added_before_the_switch_to_full_acid_stops_the_conversion(world:
         if reached == "verified":
             world.put("000009_0", "late")
 
-    with pytest.raises(TableChangedError):
+    with pytest.raises(errors.TableChangedError):
         world.convert(FULL, FIRST, late)
     assert world.kind == "flat"
     assert world.convert(FULL).rows == 4
@@ -478,7 +463,7 @@ def test_a_file_added_during_the_switch_to_full_acid_is_reported(
         switch(client, ref, parameters)
 
     monkeypatch.setattr(FakeClient, "set_table_parameters", late)
-    with pytest.raises(TableChangedError) as caught:
+    with pytest.raises(errors.TableChangedError) as caught:
         world.convert(FULL)
     assert caught.value.__notes__
     assert world.kind == "full_acid"
@@ -488,7 +473,7 @@ def test_a_table_that_was_once_insert_only_cannot_become_full_acid(world: World)
     """The metastore fails if it finds a write ID, with a message that helps no user."""
     world.convert(ONLY)
     world.convert(FLAT)
-    with pytest.raises(ConversionRefusedError, match="write IDs it remembers"):
+    with pytest.raises(errors.ConversionRefusedError, match="write IDs it remembers"):
         world.convert(FULL)
     assert (world.kind, world.rows) == ("flat", OLD)
 
@@ -498,7 +483,7 @@ def test_a_conversion_that_lost_its_lock_does_not_switch_to_full_acid(world: Wor
         if reached == "verified":
             world.abort_all()
 
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         world.convert(FULL, FIRST, lost)
     assert world.kind == "flat"
 
@@ -507,7 +492,7 @@ def test_a_conversion_to_flat_is_refused_while_a_compaction_is_queued(world: Wor
     """Its base would become duplicate rows of the flat table."""
     world.convert(ONLY)
     world.client.request_compaction(REF, None, CompactionType.MAJOR)
-    with pytest.raises(ConversionRefusedError, match="queued or running"):
+    with pytest.raises(errors.ConversionRefusedError, match="queued or running"):
         world.convert(FLAT)
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
@@ -520,7 +505,7 @@ def test_a_conversion_to_flat_is_refused_while_rows_of_an_aborted_write_remain(
     write_id = world.client.allocate_write_id(txn_id, REF)
     world.put(f"delta_{write_id:07d}_{write_id:07d}_0000/000000_0", "aborted")
     world.client.abort_txn(txn_id)
-    with pytest.raises(ConversionRefusedError, match="compact and clean the table first"):
+    with pytest.raises(errors.ConversionRefusedError, match="compact and clean the table first"):
         world.convert(FLAT)
     assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, False)
 
@@ -540,7 +525,7 @@ def test_the_conversion_note_of_a_dropped_table_is_discarded(world: World) -> No
     tables[REF] = replace(tables[REF], table_id="another")  # 3.1 has only the second of its making
     world.put("000007_0", "new")
     with pytest.raises(
-        ConversionRefusedError, match="has a name like those of transactional tables"
+        errors.ConversionRefusedError, match="has a name like those of transactional tables"
     ):
         world.convert(ONLY, SECOND)
     assert [p.name for p in world.root.glob("0*")] == ["000007_0"]
@@ -553,7 +538,7 @@ def way_back(world: World, beats: int) -> WayBack:
 
     def guard() -> None:
         if not left:
-            raise TransactionAbortedError(txn_id=TxnId(1), reason="gone")
+            raise errors.TransactionAbortedError(txn_id=TxnId(1), reason="gone")
         left.pop()
 
     survey = ConversionSurvey(client=world.client, ref=REF, to=ONLY)
@@ -563,7 +548,7 @@ def way_back(world: World, beats: int) -> WayBack:
 @pytest.mark.parametrize("beats", [0, 1])
 def test_an_undo_stops_when_the_lock_is_lost(world: World, beats: int) -> None:
     world.kill(ONLY, "switched")
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         way_back(world, beats).recover()
     assert world.kind == ("flat" if beats else "insert_only")
     assert len(list(world.root.glob("delta_*/*"))) == 3
@@ -639,7 +624,9 @@ def test_a_note_that_no_conversion_of_the_table_can_have_written_moves_nothing(
     path = world.root / "_hiveacid" / "_conversion.json"
     path.write_text(text.replace("{mine}", f"file:{world.root}"))
     before = sorted(world.root.rglob("*"))
-    with pytest.raises(ConversionRefusedError, match=r"no conversion of it can have written") as e:
+    with pytest.raises(
+        errors.ConversionRefusedError, match=r"no conversion of it can have written"
+    ) as e:
         world.convert(ONLY, SECOND)
     assert why in str(e.value)
     assert "_conversion.json" in str(e.value)
@@ -667,6 +654,6 @@ def test_a_table_that_could_not_be_compacted_afterwards_is_not_converted(
     instants = pa.array([0], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"id": instants}), tmp_path / "000000_0")
     other.make(type_, format=format_, parameters=header)
-    with pytest.raises(ConversionRefusedError, match=f"not be compacted afterwards.*{why}"):
+    with pytest.raises(errors.ConversionRefusedError, match=f"not be compacted afterwards.*{why}"):
         other.convert(ONLY)
     assert other.kind == "flat"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConversionRefusedError,
     HiveAcidError,
@@ -17,18 +17,14 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.conversion import COPY_OF
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.contract.fake_client import FakeClient
 
 NONCE = "00c0ffee0001"
 NAME = f"t__flat_{NONCE}"

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
-from airflow_hiveacid.format.errors import (
-    LockNotAcquiredError,
-    MetastoreCallError,
-    RetryableError,
-    TableChangedError,
-)
+from airflow_hiveacid.format import conflicts, errors
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.test_compact import (  # noqa: F401 -- a fixture
-    _no_spark,
-    compact,
-    insert,
-    put,
-    there,
-    values,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.unit.spark.maintenance.rig import compact, insert, put, there, values
+from tests.unit.spark.maintenance.test_compact import _no_spark  # noqa: F401 - a fixture
 
 
 def exclusive(client: FakeClient, table: TableInfo) -> TxnId:
     """A transaction that is granted an exclusive lock at once."""
     txn_id = client.open_txn()
     component = LockComponent(
-        table=table.ref, lock_type=LockType.EXCLUSIVE, operation=DataOperation.UPDATE
+        table=table.ref,
+        lock_type=conflicts.LockType.EXCLUSIVE,
+        operation=conflicts.DataOperation.UPDATE,
     )
     answer = client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="first"))
-    assert answer.state is LockState.ACQUIRED
+    assert answer.state is conflicts.LockState.ACQUIRED
     return txn_id
 
 
@@ -152,7 +133,7 @@ def test_a_table_recreated_during_a_compaction_gets_none_of_its_old_rows(
         insert(client, table, 8)
         insert(client, table, 9)
 
-    with pytest.raises(TableChangedError):
+    with pytest.raises(errors.TableChangedError):
         compact(client, table, CompactionChoice.MAJOR, at("staged", make_again))
     assert values(client, table) == [8, 9]
     assert there(table, "base_") == there(table, "_tmp") == []
@@ -166,9 +147,9 @@ def test_a_compaction_times_out_if_an_exclusive_lock_is_not_released(
     insert(client, table, 2)
     held: list[TxnId] = []
     act = at("staged", lambda: held.append(exclusive(client, table)))
-    with pytest.raises(LockNotAcquiredError, match=r"t .*held by.*first") as caught:
+    with pytest.raises(errors.LockNotAcquiredError, match=r"t .*held by.*first") as caught:
         compact(client, table, CompactionChoice.MAJOR, act, clock=ManualClock())
-    assert isinstance(caught.value, RetryableError)
+    assert isinstance(caught.value, errors.RetryableError)
     assert {lock.txn_id for lock in client.show_locks(table.ref)} == set(held)
     assert there(table, "base_") == there(table, "_tmp") == []
     client.commit_txn(held[0])
@@ -188,8 +169,8 @@ def test_a_compaction_whose_files_and_entry_were_dropped_ends_with_a_reason(
         txn_id = exclusive(client, table)
         empty(table)
         client.commit_txn(txn_id)
-        refusal = MetastoreCallError(method="mark_refused", reason="no such entry")
-        if server.generation is MetastoreGeneration.V4:
+        refusal = errors.MetastoreCallError(method="mark_refused", reason="no such entry")
+        if server.generation is conflicts.MetastoreGeneration.V4:
             server.break_next("mark_refused", refusal, is_done=False)
 
     outcome = compact(client, table, CompactionChoice.MAJOR, at("staged", drop))

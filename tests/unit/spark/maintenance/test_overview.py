@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.records.maintenance import FirstSeen
-from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
@@ -32,21 +36,11 @@ from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pyarrow.fs import FileSystem
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
 
 REF: Final = TableRef("d", "t")
 QUIET: Final = ("1", "2", "3")
@@ -352,7 +346,7 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     shared = SharedNotes.of(table)
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.
-    monkeypatch.setattr(snapshot, "sorted_disjoint", None)
+    monkeypatch.setattr(snapshot, "_sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
         spec = CompactSpec.of_table(str(REF))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,17 +19,23 @@ from airflow_hiveacid.format.errors import (
     PartitionsFailedError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
 )
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -36,12 +43,6 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
 
 PROD, STAG = TableRef("default", "prod"), TableRef("default", "stag")
 DAY = 86400.0

@@ -6,44 +6,19 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    CompactionCancelledError,
-    ConfigurationError,
-    CorruptFileError,
-    FencedError,
-    HiveAcidError,
-    JobFailedError,
-    LocationPermissionError,
-    LockNotAcquiredError,
-    MetastoreCallError,
-    MetastoreUnavailableError,
-    NotEnoughHistoryError,
-    PartitionNotFoundError,
-    StorageError,
-    StoreUnavailableError,
-    TaskKilledError,
-    TransactionAbortedError,
-    UnsupportedFileError,
-    ValueTooLargeError,
-    WriteConflictError,
-    rebuild,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 NOTED = CompactionFailures(count=2, job_key="j", last_s=1767225600.0, why="w")  # 2026-01-01
@@ -75,7 +50,7 @@ def damage(path: Path) -> None:
 
 
 def fail(client: FakeClient, table: TableInfo, job: str, choice: CompactionChoice = AUTO) -> None:
-    with pytest.raises(CorruptFileError):
+    with pytest.raises(errors.CorruptFileError):
         compact(client, table, choice, job_key=job)
 
 
@@ -170,7 +145,7 @@ def test_a_pause_ends_after_a_week_and_the_next_failure_begins_another(
 def test_a_killed_driver_does_not_count_as_a_failure(client: FakeClient, table: TableInfo) -> None:
     """Its JVM ends first, so that its tasks fail before the signal reaches the driver."""
     for night in range(3):
-        with pytest.raises(CorruptFileError):
+        with pytest.raises(errors.CorruptFileError):
             compact(client, table, AUTO, job_key=f"night {night}", is_stopped=True)
     fail(client, table, "night 4")
 
@@ -180,8 +155,8 @@ def test_a_killed_driver_does_not_count_as_a_failure(client: FakeClient, table: 
     [
         KeyboardInterrupt(),
         SystemExit(),
-        MetastoreUnavailableError(uris=(), method="lock", reason="gone"),
-        TransactionAbortedError(txn_id=7, reason="it timed out"),
+        errors.MetastoreUnavailableError(uris=(), method="lock", reason="gone"),
+        errors.TransactionAbortedError(txn_id=7, reason="it timed out"),
     ],
 )
 @pytest.mark.usefixtures("sound")
@@ -206,9 +181,9 @@ def test_a_failure_in_a_dropped_table_leaves_no_directory(
         if step == "snapshot":
             client.server.tables.pop(table.ref)
             shutil.rmtree(table.location.removeprefix("file:"))
-            raise StorageError("cannot write: the directory is missing")
+            raise errors.StorageError("cannot write: the directory is missing")
 
-    with pytest.raises(StorageError, match="cannot write"):
+    with pytest.raises(errors.StorageError, match="cannot write"):
         compact(client, table, AUTO, drop)
     assert not Path(table.location.removeprefix("file:")).exists()
 
@@ -221,7 +196,9 @@ def test_a_failure_is_reported_even_if_it_cannot_be_noted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def refuse(*_: object) -> None:
-        raise LocationPermissionError(location=table.location, action="write", reason="denied")
+        raise errors.LocationPermissionError(
+            location=table.location, action="write", reason="denied"
+        )
 
     monkeypatch.setattr(TableNotes, "note_failures", refuse)
     fail(client, table, "night 1")
@@ -233,7 +210,9 @@ def test_a_success_is_reported_even_if_the_failures_cannot_be_forgotten(
     client: FakeClient, table: TableInfo, sound: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise LocationPermissionError(location=table.location, action="delete", reason="denied")
+        raise errors.LocationPermissionError(
+            location=table.location, action="delete", reason="denied"
+        )
 
     fail(client, table, "night 1")
     path_of(table).write_bytes(sound)
@@ -244,31 +223,31 @@ def test_a_success_is_reported_even_if_the_failures_cannot_be_forgotten(
 @pytest.mark.parametrize(
     ("kind", "counts"),
     [
-        (CorruptFileError, True),
-        (UnsupportedFileError, True),
-        (StorageError, True),
-        (JobFailedError, True),
-        (ValueTooLargeError, True),
-        (TaskKilledError, False),
-        (LocationPermissionError, False),
-        (StoreUnavailableError, False),
-        (NotEnoughHistoryError, False),
-        (MetastoreUnavailableError, False),
-        (MetastoreCallError, False),
-        (ConfigurationError, False),
-        (PartitionNotFoundError, False),
-        (LockNotAcquiredError, False),
-        (WriteConflictError, False),
-        (TransactionAbortedError, False),
-        (FencedError, False),
-        (CommitStateUnknownError, False),
-        (CompactionCancelledError, False),
+        (errors.CorruptFileError, True),
+        (errors.UnsupportedFileError, True),
+        (errors.StorageError, True),
+        (errors.JobFailedError, True),
+        (errors.ValueTooLargeError, True),
+        (errors.TaskKilledError, False),
+        (errors.LocationPermissionError, False),
+        (errors.StoreUnavailableError, False),
+        (errors.NotEnoughHistoryError, False),
+        (errors.MetastoreUnavailableError, False),
+        (errors.MetastoreCallError, False),
+        (errors.ConfigurationError, False),
+        (errors.PartitionNotFoundError, False),
+        (errors.LockNotAcquiredError, False),
+        (errors.WriteConflictError, False),
+        (errors.TransactionAbortedError, False),
+        (errors.FencedError, False),
+        (errors.CommitStateUnknownError, False),
+        (errors.CompactionCancelledError, False),
     ],
 )
 def test_only_failures_that_the_same_files_would_cause_again_count(
-    kind: type[HiveAcidError], *, counts: bool
+    kind: type[errors.HiveAcidError], *, counts: bool
 ) -> None:
-    assert would_fail_again(rebuild(kind.__name__, "why")) is counts
+    assert would_fail_again(errors.rebuild(kind.__name__, "why")) is counts
 
 
 @pytest.mark.parametrize("last", ["1e300", "Infinity", "NaN", "-1e300", '"x"', "1e11", "true"])

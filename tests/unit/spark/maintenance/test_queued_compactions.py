@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import StorageError
-from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.contract.fake_client import FakeClient
 
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
 QUEUED = CompactionChoice.QUEUED

@@ -5,36 +5,25 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from tests.unit.spark.maintenance.rig import (
-    begin_delete,
-    clean,
-    compact,
-    insert,
-    there,
-    values,
-    without_spark,
-)
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
+from tests.unit.spark.maintenance import rig
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
+    rig.without_spark(monkeypatch)
 
 
 @pytest.mark.promise("C10")
@@ -42,23 +31,23 @@ def test_deletes_that_began_before_a_compaction_delete_their_rows_after_it(
     client: FakeClient, table: TableInfo
 ) -> None:
     for value in (1, 2, 3):
-        insert(client, table, value)
-    assert compact(client, table, MAJOR).done
-    clean(client, table)
-    insert(client, table, 4)
-    deletes = [begin_delete(client, table, 1, 4), begin_delete(client, table, 2)]
-    assert compact(client, table, MAJOR).done
-    assert values(client, table) == [1, 2, 3, 4]
+        rig.insert(client, table, value)
+    assert rig.compact(client, table, MAJOR).done
+    rig.clean(client, table)
+    rig.insert(client, table, 4)
+    deletes = [rig.begin_delete(client, table, 1, 4), rig.begin_delete(client, table, 2)]
+    assert rig.compact(client, table, MAJOR).done
+    assert rig.values(client, table) == [1, 2, 3, 4]
     for finish in deletes:
         finish()
-    assert values(client, table) == [3]
-    clean(client, table)
+    assert rig.values(client, table) == [3]
+    rig.clean(client, table)
     # The first one compacts the delete events without the base, the second one applies them.
     for choice in (MINOR, MAJOR):
-        outcome = compact(client, table, choice)
+        outcome = rig.compact(client, table, choice)
         assert outcome.kind == choice.value
-        clean(client, table)
-        assert values(client, table) == [3]
+        rig.clean(client, table)
+        assert rig.values(client, table) == [3]
 
 
 @pytest.mark.promise("C11")
@@ -69,12 +58,12 @@ def test_a_read_joins_at_most_as_many_deltas_as_the_threshold_and_the_writes_bet
     most = 0
     for run in range(24 // writes):
         for number in range(writes):
-            insert(client, table, run * writes + number)
-        most = max(most, len(there(table, "delta_")))
-        compact(client, table, AUTO)
-        clean(client, table)
+            rig.insert(client, table, run * writes + number)
+        most = max(most, len(rig.there(table, "delta_")))
+        rig.compact(client, table, AUTO)
+        rig.clean(client, table)
     assert DELTA_COUNT <= most < DELTA_COUNT + writes
-    assert values(client, table) == list(range(24))
+    assert rig.values(client, table) == list(range(24))
 
 
 @pytest.mark.promise("C20", "K6")
@@ -84,12 +73,12 @@ def test_compactions_and_cleanings_leave_one_file_and_no_unfinished_entry(
     root = Path(table.location.removeprefix("file:"))
     for run, choice in enumerate([MAJOR, MINOR, MAJOR]):
         for number in range(10):
-            insert(client, table, run * 10 + number)
-        assert compact(client, table, choice).done
-        clean(client, table)
+            rig.insert(client, table, run * 10 + number)
+        assert rig.compact(client, table, choice).done
+        rig.clean(client, table)
         assert len([*root.glob("*/bucket_*")]) == (2 if choice is MINOR else 1)
-    assert there(table, "base_") == ["base_0000030"]
-    assert values(client, table) == list(range(30))
+    assert rig.there(table, "base_") == ["base_0000030"]
+    assert rig.values(client, table) == list(range(30))
     entries = client.show_compactions(table.ref)
     assert {entry.state for entry in entries} <= {CompactionState.SUCCEEDED}
     assert TableNotes.of(table).compactions(HiddenFiles(table.location)) == frozenset()
@@ -103,8 +92,8 @@ def test_no_files_stay_if_the_table_is_dropped_during_a_compaction(
 ) -> None:
     """A task may stage its file right after the drop has removed everything."""
     root = Path(table.location.removeprefix("file:"))
-    insert(client, table, 1)
-    insert(client, table, 2)
+    rig.insert(client, table, 1)
+    rig.insert(client, table, 2)
     reached = []
 
     def drop(now: str) -> None:
@@ -116,7 +105,7 @@ def test_no_files_stay_if_the_table_is_dropped_during_a_compaction(
                     shutil.rmtree(path)
 
     with suppress(HiveAcidError):
-        compact(client, table, MAJOR, drop)
+        rig.compact(client, table, MAJOR, drop)
     assert step in reached
     assert not [*root.rglob("*")]
     assert client.show_locks() == ()
@@ -129,9 +118,9 @@ def test_no_files_stay_if_the_table_is_dropped_during_a_compaction(
 def test_a_compaction_gives_the_table_no_new_version(
     client: FakeClient, table: TableInfo, choice: CompactionChoice
 ) -> None:
-    insert(client, table, 1)
-    insert(client, table, 2)
+    rig.insert(client, table, 1)
+    rig.insert(client, table, 2)
     before = snapshot_now(client, [table.ref]).write_ids(table.ref)
-    assert compact(client, table, choice).done
-    clean(client, table)
+    assert rig.compact(client, table, choice).done
+    rig.clean(client, table)
     assert snapshot_now(client, [table.ref]).write_ids(table.ref) == before

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
+from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.writing.shared_notes import SharedNotes
+from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import compact as compact_now
 from tests.unit.spark.maintenance.rig import insert, there, without_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, PartitionName
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
@@ -24,19 +29,9 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from spark_apps.compact import compact
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed, put, without_spark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from tests.contract.fake_metastore import FakeMetastore
 
 PLACES = tuple(f"p={number}" for number in range(6))
 

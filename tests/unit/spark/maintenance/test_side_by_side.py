@@ -2,45 +2,32 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    JobFailedError,
-    MetastoreUnavailableError,
-    PartitionsFailedError,
-    StorageError,
-    TaskKilledError,
-)
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import side_by_side
-from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun
-from airflow_hiveacid.maintenance.side_by_side import each_piece
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.errors import HiveAcidError
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.contract.fake_client import FakeClient
+from airflow_hiveacid.maintenance import many_tables
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun, each_piece
+from airflow_hiveacid.metastore.port import MetastorePort
+from tests.contract.fake_client import FakeClient
 
 _R = TypeVar("_R")
 DAYS = tuple(
     PartitionInfo(name=PartitionName(("day",), (day,)), location=f"file:/t/day={day}")
     for day in ("1", "2", "3")
 )
-ENDS = (FencedError(job_key="k", txn_id=1, newer_txn_id=2), TaskKilledError())
+ENDS = (errors.FencedError(job_key="k", txn_id=1, newer_txn_id=2), errors.TaskKilledError())
 
 
 def outcome(
     client: FakeClient,
     table: TableInfo,
-    failures: dict[str, HiveAcidError],
+    failures: dict[str, errors.HiveAcidError],
     days: tuple[PartitionInfo, ...] = DAYS,
 ) -> list[str]:
     """The results of work that fails as told, or else returns its partition's name."""
@@ -63,7 +50,7 @@ def each_partition(
     at_once: int = 2,
 ) -> list[_R]:
     """The results of the partitions of a job of one table."""
-    run = TablesRun(is_of_table=True, partitions=len(days))
+    run = TablesRun(spec=CleanSpec.of_table(str(table.ref)), partitions=len(days))
     results = run.each(
         client,
         days,
@@ -72,7 +59,7 @@ def each_partition(
         at_once=at_once,
     )
     done = {f"{table.ref} {day.name}": str(result).upper() for day, result in results}
-    run.check(CleanSpec.of_table(str(table.ref)), done)
+    run.check(done)
     return [result for _, result in results]
 
 
@@ -85,8 +72,8 @@ def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: 
 def test_the_error_names_each_failed_and_each_finished_partition(
     client: FakeClient, table: TableInfo, failing: tuple[str, ...]
 ) -> None:
-    with pytest.raises(PartitionsFailedError) as caught:
-        outcome(client, table, {day: StorageError(f"no {day}") for day in failing})
+    with pytest.raises(errors.PartitionsFailedError) as caught:
+        outcome(client, table, {day: errors.StorageError(f"no {day}") for day in failing})
     assert caught.value.failed == {day: f"no {day}" for day in failing}
     done = {f"day={i}" for i in (1, 2, 3)} - set(failing)
     assert caught.value.done == {day: day.upper() for day in done}
@@ -96,21 +83,21 @@ def test_the_error_names_each_failed_and_each_finished_partition(
 def test_the_error_of_a_single_partition_is_raised_unchanged(
     client: FakeClient, table: TableInfo
 ) -> None:
-    with pytest.raises(StorageError, match="no disk"):
-        outcome(client, table, {"day=1": StorageError("no disk")}, days=DAYS[:1])
+    with pytest.raises(errors.StorageError, match="no disk"):
+        outcome(client, table, {"day=1": errors.StorageError("no disk")}, days=DAYS[:1])
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
 def test_a_newer_copy_or_a_kill_is_reported_before_all_other_failures(
-    client: FakeClient, table: TableInfo, end: HiveAcidError
+    client: FakeClient, table: TableInfo, end: errors.HiveAcidError
 ) -> None:
     with pytest.raises(type(end)):
-        outcome(client, table, {"day=1": StorageError("no disk"), "day=3": end})
+        outcome(client, table, {"day=1": errors.StorageError("no disk"), "day=3": end})
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
 def test_after_a_newer_copy_or_a_kill_no_further_piece_is_started(
-    client: FakeClient, end: HiveAcidError
+    client: FakeClient, end: errors.HiveAcidError
 ) -> None:
     started: list[int] = []
 
@@ -124,7 +111,7 @@ def test_after_a_newer_copy_or_a_kill_no_further_piece_is_started(
     assert started == [0, 1, 2]
 
 
-DOWN = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="m", reason="no answer")
+DOWN = errors.MetastoreUnavailableError(uris=("thrift://hms:9083",), method="m", reason="no answer")
 
 
 @pytest.mark.parametrize("at_once", [1, 8])
@@ -157,7 +144,7 @@ def test_other_failures_never_keep_the_next_piece_from_being_started(client: Fak
 
     def work(_: MetastorePort, piece: int) -> int:
         started.append(piece)
-        raise StorageError("no disk")
+        raise errors.StorageError("no disk")
 
     each_piece(client, range(100), work, at_once=8, name=str)
     assert sorted(started) == list(range(100))
@@ -168,7 +155,7 @@ def test_an_unexpected_error_of_one_piece_is_its_own_failure(client: FakeClient)
         return 6 // (piece - 3)
 
     found = each_piece(client, range(8), work, at_once=2, name=str)
-    assert isinstance(found[3], JobFailedError)
+    assert isinstance(found[3], errors.JobFailedError)
     assert "ZeroDivisionError" in str(found[3])
     assert [one for one in found if one is not found[3]] == [-2, -3, -6, 6, 3, 2, 1]
 
@@ -210,9 +197,9 @@ def test_a_connection_is_reused_for_the_next_partition_unless_a_partition_failed
     def work(own: MetastorePort, partition: PartitionInfo) -> None:
         served.append((own, str(partition.name)))
         if str(partition.name) == "day=2":
-            raise StorageError("no disk")
+            raise errors.StorageError("no disk")
 
-    with pytest.raises(PartitionsFailedError):
+    with pytest.raises(errors.PartitionsFailedError):
         each_partition(Own(client.server), table, DAYS * 2, work, at_once=1)
     one, two, three, four, five, six = (own for own, _ in served)
     assert one is two
@@ -231,7 +218,7 @@ def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
             asked.append(most)
             super().__init__(most)
 
-    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(many_tables, "ThreadPoolExecutor", Pool)
     done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
     assert len(done) == 999
     assert asked == [8]
@@ -249,6 +236,6 @@ def test_an_error_of_another_library_ends_no_other_piece_even_if_it_is_the_only_
         return piece
 
     error, *others = each_piece(client, range(pieces), work, at_once=1, name=str)
-    assert isinstance(error, JobFailedError)
+    assert isinstance(error, errors.JobFailedError)
     assert "unexpected OverflowError: date value out of range" in str(error)
     assert others == list(range(1, pieces))

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.maintenance import stored_files as stored_files_module
-from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
-from airflow_hiveacid.maintenance.stored_files import stored_files
+from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, stored_files
 from airflow_hiveacid.metastore.catalog import NewTable
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 DAY_1 = PartitionName(("day",), ("1",))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -10,9 +11,6 @@ from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.spark.maintenance.stored_search import How, StoredSearch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.promise("K10")

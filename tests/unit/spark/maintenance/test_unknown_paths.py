@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
     PartitionName,
+    TableInfo,
     TableRef,
     TransactionalKind,
 )
@@ -30,14 +33,8 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.promise("K9")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,24 +16,18 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     TaskKilledError,
 )
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner
-from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import pretended_spark, there, values, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from tests.contract.fake_client import FakeClient
 
 _END_S = 1_000_000.0
 

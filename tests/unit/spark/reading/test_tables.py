@@ -6,26 +6,24 @@ These tests read no table.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TransactionAbortedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading import tables
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from tests.contract.fake_metastore import FakeMetastore
 
 KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
 

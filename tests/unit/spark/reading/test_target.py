@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from airflow_hiveacid.format import table
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import (
-    Column,
-    PartitionInfo,
-    PartitionName,
-    TableInfo,
-    TableRef,
-)
 from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.reading.target import Target
 
-TABLE: Final = TableInfo(
-    ref=TableRef("d", "t"),
+TABLE: Final = table.TableInfo(
+    ref=table.TableRef("d", "t"),
     location="file:/d/t",
-    columns=(Column(name="a", type="int"),),
-    partition_columns=(Column(name="day", type="string"),),
+    columns=(table.Column(name="a", type="int"),),
+    partition_columns=(table.Column(name="day", type="string"),),
 )
 
 
-def target_of(days: list[PartitionName], places: list[str], *, is_narrow: bool = False) -> Target:
+def target_of(
+    days: list[table.PartitionName], places: list[str], *, is_narrow: bool = False
+) -> Target:
     nothing: Any = None
     return Target(
         spark=nothing,
@@ -32,7 +28,7 @@ def target_of(days: list[PartitionName], places: list[str], *, is_narrow: bool =
         write_ids=ValidWriteIdList.parse("d.t:1:1::"),
         txns=ValidTxnList(high_watermark=TxnId(1)),
         partitions=tuple(
-            PartitionInfo(name=n, location=p) for n, p in zip(days, places, strict=True)
+            table.PartitionInfo(name=n, location=p) for n, p in zip(days, places, strict=True)
         ),
         is_narrow=is_narrow,
     )

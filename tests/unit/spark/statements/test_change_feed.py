@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError, FeedError
+from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     PartitionInfo,
@@ -24,24 +25,12 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
+from airflow_hiveacid.spark.statements import change_feed
 from airflow_hiveacid.spark.statements import change_feed as changes
-from airflow_hiveacid.spark.statements.change_feed import (
-    _asked,
-    _check_added,
-    _check_keys,
-    _check_same,
-    _own,
-    feed_changes,
-)
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from tests.support.one_row import CONTEXT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 REF = TableRef("db", "t")
 
@@ -86,7 +75,7 @@ def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
     spark: Any = SimpleNamespace(sparkContext=CONTEXT)
     nothing: Any = None
     with pytest.raises(InterruptedError):
-        feed_changes(JobContext.of(spark, asked.spec, nothing))
+        change_feed.feed_changes(JobContext.of(spark, asked.spec, nothing))
     (terms,) = given
     assert (terms.job_key, terms.attempt) == ("one", AttemptId(3, "0123456789ab"))
 
@@ -99,9 +88,9 @@ def test_a_run_finds_its_own_range_after_a_later_run_has_continued_the_feed(
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     for since, run in enumerate(("one", "two")):
         feed.publish(feed.new_directory(since, "a"), note(since, run), {})
-    assert _own(feed, job("one", try_number, generation)) == note(0, "one")
-    assert _own(feed, job("two", try_number, generation)) == note(1, "two")
-    assert _own(feed, job("three", try_number, generation)) is None
+    assert change_feed._own(feed, job("one", try_number, generation)) == note(0, "one")
+    assert change_feed._own(feed, job("two", try_number, generation)) == note(1, "two")
+    assert change_feed._own(feed, job("three", try_number, generation)) is None
 
 
 @pytest.mark.parametrize(
@@ -117,14 +106,14 @@ def test_a_run_that_requests_different_changes_does_not_get_its_earlier_range(
     tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str | None
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
-    done = replace(note(0, "one"), asked=_asked(job("one", **then)))
+    done = replace(note(0, "one"), asked=change_feed._asked(job("one", **then)))
     feed.publish(feed.new_directory(0, "a"), done, {})
     with (
         nullcontext()
         if differing is None
         else pytest.raises(ConfigurationError, match=f"a different {differing}\\.")
     ):
-        assert _own(feed, job("one", 2, **now)) == done
+        assert change_feed._own(feed, job("one", 2, **now)) == done
 
 
 @pytest.mark.parametrize(
@@ -155,27 +144,27 @@ def test_an_added_partition_with_older_rows_stops_the_change_feed(
     )
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     known = replace(note(0, "one"), births={"p=1": 5, "p=2": 7})
-    _check_added(feed, known, {"p=1": 5, "p=2": 7}, snapshot)
+    change_feed._check_added(feed, known, {"p=1": 5, "p=2": 7}, snapshot)
     last = replace(note(0, "one"), births={"p=1": 5})
     with pytest.raises(FeedError, match="p=2") if is_older else nullcontext():
-        _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
+        change_feed._check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
 
 
 def test_a_change_feed_continues_only_with_the_same_filter(tmp_path: Path) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     table: Any = SimpleNamespace(ref=REF, table_id="7")
-    _check_same(feed, note(0, "one"), table, None)
+    change_feed._check_same(feed, note(0, "one"), table, None)
     chosen = replace(note(0, "one"), where="carrier = 'UA'")
-    _check_same(feed, chosen, table, "carrier = 'UA'")
+    change_feed._check_same(feed, chosen, table, "carrier = 'UA'")
     given = read_parameters({"carrier": "UA"})
     with_value = replace(note(0, "one"), where=said("carrier = :carrier", given))
-    _check_same(feed, with_value, table, said("carrier = :carrier", given))
+    change_feed._check_same(feed, with_value, table, said("carrier = :carrier", given))
     another = said("carrier = :carrier", read_parameters({"carrier": "DL"}))
     with pytest.raises(FeedError, match=r"not where carrier = :carrier \[:carrier = string 'DL'\]"):
-        _check_same(feed, with_value, table, another)
+        change_feed._check_same(feed, with_value, table, another)
     for last, where in ((chosen, "carrier = 'DL'"), (chosen, None), (note(0, "one"), "a > 1")):
         with pytest.raises(FeedError, match="not where"):
-            _check_same(feed, last, table, where)
+            change_feed._check_same(feed, last, table, where)
 
 
 def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> None:
@@ -184,10 +173,10 @@ def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> 
     feed.publish(feed.new_directory(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
     last = feed.last()
     assert last is not None
-    _check_keys(feed, last, ("id", "day"))
+    change_feed._check_keys(feed, last, ("id", "day"))
     for keys in ((), ("id",)):
         with pytest.raises(ConfigurationError, match="uses the keys id, day"):
-            _check_keys(feed, last, keys)
+            change_feed._check_keys(feed, last, keys)
 
 
 def test_a_range_belongs_to_the_run_that_wrote_it(tmp_path: Path) -> None:
@@ -195,9 +184,9 @@ def test_a_range_belongs_to_the_run_that_wrote_it(tmp_path: Path) -> None:
     written = note(0, "k")
     feed.publish(feed.new_directory(0, "a"), written, {})
     job: Any = SimpleNamespace(spec=SimpleNamespace(job_key="k", statement={}))
-    assert _own(feed, job) == written
+    assert change_feed._own(feed, job) == written
     job.spec.job_key = "k@blue"
-    assert _own(feed, job) is None
+    assert change_feed._own(feed, job) is None
 
 
 def test_a_result_names_the_open_write_that_holds_committed_writes_back() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,18 +14,9 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.spark.statements.creation import (
-    MADE_BY,
-    _new_table,
-    _remove_leftovers,
-    create_and_fill,
-)
+from airflow_hiveacid.spark.statements import creation
 from airflow_hiveacid.spark.writing.context import JobContext
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
 SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
@@ -53,7 +45,7 @@ def make(client: FakeClient, root: Path, name: str, made_by: str) -> None:
             ref=TableRef.parse(name),
             columns=(Column(name="a", type="int"),),
             location=f"file:{root}/{name}",
-            parameters={MADE_BY: made_by},
+            parameters={creation.MADE_BY: made_by},
         )
     )
 
@@ -62,7 +54,7 @@ def test_a_table_that_this_job_created_is_not_created_again(
     client: FakeClient, tmp_path: Path
 ) -> None:
     make(client, tmp_path, "default.t", maker(NAMED))
-    assert create_and_fill(job(client)).status is JobStatus.ALREADY_DONE
+    assert creation.create_and_fill(job(client)).status is JobStatus.ALREADY_DONE
 
 
 @pytest.mark.parametrize("key", [KEY, f"{KEY}@green", f"{KEY}0"])
@@ -72,15 +64,15 @@ def test_a_table_that_a_different_job_created_is_refused(
     """An installation without a name has the same key, but is a different one."""
     make(client, tmp_path, "default.t", maker(key))
     with pytest.raises(DefinitionError, match="already exists"):
-        create_and_fill(job(client))
+        creation.create_and_fill(job(client))
 
 
 def test_a_table_property_names_the_job_that_created_the_table(
     client: FakeClient, tmp_path: Path
 ) -> None:
     make(client, tmp_path, "default.s", "")
-    made = _new_table(job(client), SPEC, TableRef("default", "hidden"))
-    assert made.parameters[MADE_BY] == maker(NAMED)
+    made = creation._new_table(job(client), SPEC, TableRef("default", "hidden"))
+    assert made.parameters[creation.MADE_BY] == maker(NAMED)
 
 
 def test_unfinished_tables_of_this_job_are_removed_and_no_others(
@@ -93,7 +85,7 @@ def test_unfinished_tables_of_this_job_are_removed_and_no_others(
     }
     for name, made_by in tries.items():
         make(client, tmp_path, name, made_by)
-    _remove_leftovers(job(client), SPEC)
+    creation._remove_leftovers(job(client), SPEC)
     assert sorted(f"default.{n}" for n in client.list_tables("default")) == sorted(
         name for name in tries if name.endswith(("2", "3"))
     )

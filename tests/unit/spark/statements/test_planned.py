@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import planned
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 
 @pytest.mark.promise("W9")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
-from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -27,12 +26,9 @@ from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.writing.publish import StagedFile
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import insert
 from tests.unit.spark.statements.test_restore import overwrite
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
 
 KEY = "dag/run/spread/-1"
 DUE = RebalancedPartition(is_due=True, why="", files=1, new_files=3, size_bytes=1, partition="p=1")

@@ -6,17 +6,16 @@ import dataclasses
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Constraints, FileFormat
+from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -25,11 +24,8 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
+from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import insert, put
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.contract.fake_client import FakeClient
 
 KEY = "dag/run/restore/-1"
 

@@ -6,28 +6,26 @@ job at every step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    OvertakenError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.metastore.transactions.fencing import copies_of
-from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.metastore.transactions.fencing import Rival, copies_of
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -35,17 +33,9 @@ from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT, OneRow
 from tests.support.terms import job_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.transactions.fencing import Rival
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from tests.contract.fake_metastore import FakeMetastore
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (
@@ -163,7 +153,7 @@ def test_a_restarted_write_gives_way_to_a_newer_try_that_commits_at_any_step(
     if step == "snapshot":  # it looks into the ledger after that
         assert late.run().status is JobStatus.ALREADY_DONE
     else:
-        with pytest.raises((FencedError, TransactionAbortedError)):
+        with pytest.raises((errors.FencedError, errors.TransactionAbortedError)):
             late.run()
     ((status, (write_id,)),) = [(r.status, r.write_ids.values()) for r in results]
     assert status is JobStatus.COMMITTED
@@ -190,7 +180,7 @@ def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
         txns: list[MetastoreTransaction] = []
-        with pytest.raises(FencedError):
+        with pytest.raises(errors.FencedError):
             overtaken(statement, operation=operation, at=at).run()
         (txn,) = txns
         txn.confirm_alive()
@@ -212,7 +202,7 @@ def test_a_write_that_is_overtaken_every_time_raises_an_error_and_leaves_no_file
     late = Statement(
         server=server, table=table, at={("allocated", n): overwrite for n in range(1, 6)}
     )
-    with pytest.raises(OvertakenError, match="base_0000010"):
+    with pytest.raises(errors.OvertakenError, match="base_0000010"):
         late.run()
     assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
     assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED] * 5

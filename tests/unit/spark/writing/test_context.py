@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
@@ -16,11 +16,8 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 
 
 def by_day(client: FakeClient) -> TableInfo:

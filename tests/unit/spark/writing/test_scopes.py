@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.writing.runs import accesses, touched_partitions
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
 
 ONE, TWO = PartitionName.parse("p=1"), PartitionName.parse("p=2")
 

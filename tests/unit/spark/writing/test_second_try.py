@@ -9,58 +9,46 @@ records which files were to get a new write ID.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
-    MetastoreUnavailableError,
-    OvertakenError,
-    TransactionAbortedError,
-    UnsupportedFileError,
-    WriteConflictError,
-)
+from airflow_hiveacid.format.ids import AttemptId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing import overtaking, second_try
 from airflow_hiveacid.writing.restarts import RestartState, begun
 from airflow_hiveacid.writing.table_write import TableWrite
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.reading.target import Target
-    from airflow_hiveacid.storage.acid.write.reissue import Reissue
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
@@ -247,7 +235,7 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
 
     statement.operation = operation
     statement.at[step] = cut_off
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(table) == set()
@@ -281,7 +269,7 @@ def test_a_write_that_is_killed_during_its_restart_stays_aborted(
 
     monkeypatch.setattr(TableWrite, "take_back", taken_back)
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1 or operation is not INSERT
     assert directories(table) == {"base_0000002"}
@@ -297,7 +285,7 @@ def test_a_write_that_is_overtaken_in_its_last_restart_leaves_no_transaction_ope
         statement.at["registered"] = again
 
     statement.at["registered"] = again
-    with pytest.raises(OvertakenError):
+    with pytest.raises(errors.OvertakenError):
         statement.run()
     states = [txn.state for txn in server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.COMMITTED] * 5
@@ -333,7 +321,7 @@ def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(
         write()
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(table) == {"base_0000002"}
@@ -346,11 +334,11 @@ def test_an_overtaken_write_does_not_restart_if_its_heartbeat_fails(
 
     def meanwhile() -> None:
         write()
-        mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
+        mute = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
         server.break_next("heartbeat", mute, is_done=False)
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(MetastoreUnavailableError, match="cut off"):
+    with pytest.raises(errors.MetastoreUnavailableError, match="cut off"):
         statement.run()
     assert statement.made == 1
     assert directories(table) == {"base_0000002"}
@@ -436,7 +424,7 @@ def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(work: Reissue) -> int:
-        raise UnsupportedFileError(path=work.source, reason="it is not ours")
+        raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
 
     monkeypatch.setattr(second_try, "reissue", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
@@ -455,7 +443,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     """A typed error of a Python worker arrives as text in an error of Spark."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
+        raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
 
     monkeypatch.setattr(second_try, "_FEW_FILES", 0)
     monkeypatch.setattr(work, "run_tasks", refuse)
@@ -513,7 +501,7 @@ def test_a_killed_restart_leaves_no_files_in_a_partition_with_its_own_location(
         statement.at["published"] = lambda: killed(server, partitioned)
 
     statement.at["registered"] = meanwhile
-    with pytest.raises(TransactionAbortedError):
+    with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(elsewhere) == {"base_0000002"}
@@ -586,7 +574,7 @@ def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
     """Also if nothing is recorded about the winner, for example about an insert by Hive."""
     statement.policy = ConflictPolicy.STRICT
     statement.at["registered"] = foreign(server, table, name)
-    with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
+    with pytest.raises(errors.WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
         statement.run()
     assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
     assert "not in our ledgers" in "".join(lost.value.__notes__)
@@ -626,6 +614,6 @@ def test_a_restarted_write_conflicts_with_commits_since_its_first_beginning(
     foreign(server, table, name)()
     with begun(job, [access], [], restart_state) as write:
         assert write.txn.began[table.ref] == first
-        with pytest.raises(WriteConflictError):
+        with pytest.raises(errors.WriteConflictError):
             write.look_ahead()
         write.txn.abandon()

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.reading.target import Target
-    from tests.contract.fake_client import FakeClient
 
 _, INSERT, UPDATE, _, OVERWRITE = DataOperation
 

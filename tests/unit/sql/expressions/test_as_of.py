@@ -5,19 +5,14 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeSpec,
-    SourceSpec,
-    TransactionSpec,
-)
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import changes_of
 
 
-def source_of(text: str) -> SourceSpec:
+def source_of(text: str) -> statements.SourceSpec:
     (one,) = read_script(text, "db")
-    assert isinstance(one.job, InsertSpec | MergeSpec)
+    assert isinstance(one.job, statements.InsertSpec | statements.MergeSpec)
     return one.job.source
 
 
@@ -71,7 +66,7 @@ def test_inserts_of_one_from_clause_share_a_version() -> None:
     (one,) = read_script(
         "FROM b FOR VERSION AS OF 3 s INSERT INTO a SELECT s.id INSERT INTO c SELECT s.id", "db"
     )
-    assert isinstance(one.job, TransactionSpec)
+    assert isinstance(one.job, statements.TransactionSpec)
     (multi,) = one.job.statements
     assert multi.versions == {"__hiveacid_1": "version 3"}
 

@@ -8,25 +8,18 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs.statements import (
-    ColumnMatch,
-    InsertMode,
-    InsertSpec,
-    MultiInsertSpec,
-    SourceSpec,
-    TransactionSpec,
-)
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import refusals_of
 
 CASES = Path(__file__).parents[1] / "cases"
 
 
-def multi(text: str, database: str | None = None) -> MultiInsertSpec:
+def multi(text: str, database: str | None = None) -> statements.MultiInsertSpec:
     (statement,) = read_script(text, database)
-    assert isinstance(statement.job, TransactionSpec)
+    assert isinstance(statement.job, statements.TransactionSpec)
     (found,) = statement.job.statements
-    assert isinstance(found, MultiInsertSpec)
+    assert isinstance(found, statements.MultiInsertSpec)
     return found
 
 
@@ -34,9 +27,11 @@ def queries(text: str) -> list[str | None]:
     return [insert.source.query for insert in multi(text).inserts]
 
 
-def inserted(target: str, query: str, tables: dict[str, str], **more: Any) -> InsertSpec:  # noqa: ANN401
-    source = SourceSpec(query=query, tables=tables)
-    return InsertSpec(target=target, source=source, match=ColumnMatch.POSITION, **more)
+def inserted(target: str, query: str, tables: dict[str, str], **more: Any) -> statements.InsertSpec:  # noqa: ANN401
+    source = statements.SourceSpec(query=query, tables=tables)
+    return statements.InsertSpec(
+        target=target, source=source, match=statements.ColumnMatch.POSITION, **more
+    )
 
 
 def test_each_insert_of_a_from_clause_is_read_like_a_single_insert() -> None:
@@ -66,7 +61,7 @@ def test_each_insert_of_a_from_clause_is_read_like_a_single_insert() -> None:
             f"SELECT DISTINCT a IS DISTINCT FROM b, c {from_.replace('FROM', 'from')}"
             " LATERAL VIEW explode(m) e AS k WHERE x.b IN (SELECT z.b FROM `__hiveacid_3` z)",
             three,
-            mode=InsertMode.OVERWRITE,
+            mode=statements.InsertMode.OVERWRITE,
             columns=("p", "q"),
         ),
         inserted("db.t", f"SELECT * {from_.replace('FROM', 'from')}", three),
@@ -79,8 +74,10 @@ def test_a_from_clause_with_one_insert_is_read_as_a_single_insert() -> None:
     query = "WITH q AS (SELECT 1 a) SELECT a FROM q"
     assert statement.job == inserted("db.t", query, {})
     (statement,) = read_script("FROM db.s INSERT INTO db.t SELECT *")
-    assert statement.job == InsertSpec(
-        target="db.t", source=SourceSpec(table="db.s"), match=ColumnMatch.POSITION
+    assert statement.job == statements.InsertSpec(
+        target="db.t",
+        source=statements.SourceSpec(table="db.s"),
+        match=statements.ColumnMatch.POSITION,
     )
 
 
@@ -140,9 +137,6 @@ def test_a_union_in_from_and_windows_in_inserts_are_read() -> None:
         ),
         "SELECT count(*) FROM `__hiveacid_shared_1` x HAVING count(*) > 1",
     ]
-
-
-TWO = " INSERT INTO db.t SELECT a INSERT INTO db.u SELECT a"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids, row_hashes
-from airflow_hiveacid.storage.hashing.java_values import timestamp_bytes
+from airflow_hiveacid.storage.hashing import bucket_ids, row_hashes, timestamp_bytes
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 

@@ -12,11 +12,11 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.orc import batch_size
-from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc import view
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import merge_stripes
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.orc.view import fitting_rows
 from tests.unit.storage.orc_tables import acid_file, event, write_acid
 
 ROW = pa.struct([("id", pa.int64()), ("deep", pa.list_(pa.string()))])
@@ -33,7 +33,7 @@ def wide(tmp_path: Path) -> Path:
 def test_wide_columns_make_small_batches_and_narrow_columns_do_not(
     wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(view, "BATCH_BYTES", 1_000_000)
     tail = read_tail(LOCAL, str(wide))
     assert 80 < fitting_rows(tail, [8], 16384) < 110
     assert fitting_rows(tail, [7], 1000) == 1000
@@ -48,7 +48,7 @@ def test_wide_columns_make_small_batches_and_narrow_columns_do_not(
 def test_without_statistics_the_file_size_limits_the_batch(
     wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 10_000)
+    monkeypatch.setattr(view, "BATCH_BYTES", 10_000)
     tail = read_tail(LOCAL, str(wide))
     del tail.footer.statistics[:]
     assert fitting_rows(tail, [8], 16384) < 1000
@@ -69,7 +69,7 @@ def test_empty_or_incomplete_statistics_do_not_make_large_batches(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[pb.ColumnStatistics], None],
 ) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(view, "BATCH_BYTES", 1_000_000)
     dice = random.Random(7)
     rows = [event(1, i, {"id": i, "deep": [dice.randbytes(5_000).hex()]}) for i in range(300)]
     tail = read_tail(LOCAL, str(write_acid(tmp_path / "b", rows, row=ROW)))
@@ -83,7 +83,7 @@ def test_empty_or_incomplete_statistics_do_not_make_large_batches(
 def test_a_stripe_of_long_values_makes_small_batches_despite_many_short_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
 ) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(view, "BATCH_BYTES", 1_000_000)
     dice = random.Random(7)
     short = [event(1, i, {"id": i, "deep": ["x"]}) for i in range(20_000)]
     long = [event(2, i, {"id": i, "deep": [dice.randbytes(5_000).hex()]}) for i in range(100)]
@@ -100,5 +100,5 @@ def test_a_stripe_of_long_values_makes_small_batches_despite_many_short_values(
 
 
 def test_a_batch_has_at_least_sixteen_rows(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1)
+    monkeypatch.setattr(view, "BATCH_BYTES", 1)
     assert fitting_rows(read_tail(LOCAL, str(wide)), [8], 16384) == 16

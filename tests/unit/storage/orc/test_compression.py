@@ -125,7 +125,7 @@ def test_a_large_section_is_refused_only_if_its_compression_ratio_is_extreme(
 def test_a_snappy_length_of_more_than_32_bits_is_refused() -> None:
     chunk = b"\xff" * 1000 + b"\x00"
     with pytest.raises(IndexError):
-        compression._snappy_length(chunk)
+        compression.snappy_length(chunk)
     section = (len(chunk) << 1).to_bytes(3, "little") + chunk
     with pytest.raises(CorruptFileError, match="decompressed"):
         decompress(section, Compression.SNAPPY, 1 << 20)

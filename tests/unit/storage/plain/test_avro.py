@@ -16,13 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    StorageError,
-    TypeMismatchError,
-    UnsupportedFileError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
     Column,
@@ -195,7 +189,7 @@ def test_dates_are_read_in_the_calendar_that_the_writer_declares(
         return
     file = stored(tmp_path, schema, record, **said)
     for column in types:
-        with pytest.raises(UnsupportedFileError, match=f"'{column}' has values before 1582"):
+        with pytest.raises(errors.UnsupportedFileError, match=f"'{column}' has values before 1582"):
             read(file, types, data_columns=[column])
 
 
@@ -215,7 +209,7 @@ def test_dates_are_read_in_the_calendar_that_the_writer_declares(
 def test_values_that_avro_cannot_store_are_refused_and_leave_no_file(
     tmp_path: Path, type_: str, value: object, what: str
 ) -> None:
-    with pytest.raises(TypeMismatchError, match=what):
+    with pytest.raises(errors.TypeMismatchError, match=what):
         write(tmp_path, {"c": type_}, (value,))
     assert not (tmp_path / "base_0000001" / "000000_0").exists()
 
@@ -225,7 +219,7 @@ def test_strings_with_invalid_utf8_are_refused(tmp_path: Path) -> None:
     column = Column(name="c", type="string")
     with (
         rows_writer(FileFormat.AVRO, FS, str(tmp_path / "f"), [column], WriterOptions()) as out,
-        pytest.raises(TypeMismatchError, match="UTF-8"),
+        pytest.raises(errors.TypeMismatchError, match="UTF-8"),
     ):
         out.write(pa.StructArray.from_arrays([texts], names=["c"]))
 
@@ -270,13 +264,13 @@ def test_files_with_unknown_time_zone_unfit_values_or_no_records_are_refused(
     record = {"c": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}
     for said in ({}, {"writer.time.zone": "America/New_York"}):
         file = stored(tmp_path, of_one(times), record, **said)
-        with pytest.raises(UnsupportedFileError, match="zone was"):
+        with pytest.raises(errors.UnsupportedFileError, match="zone was"):
             read(file, {"c": "timestamp"})
-    with pytest.raises(UnsupportedFileError, match="'c' is stored as long"):
+    with pytest.raises(errors.UnsupportedFileError, match="'c' is stored as long"):
         read(stored(tmp_path, of_one("long"), {"c": 1}), {"c": "int"})
-    with pytest.raises(UnsupportedFileError, match="does not fit its column"):
+    with pytest.raises(errors.UnsupportedFileError, match="does not fit its column"):
         read(stored(tmp_path, of_one("int"), {"c": 300}), {"c": "tinyint"})
-    with pytest.raises(UnsupportedFileError, match="no records"):
+    with pytest.raises(errors.UnsupportedFileError, match="no records"):
         read(stored(tmp_path, "int", 1), {"c": "int"})
 
 
@@ -285,7 +279,7 @@ def test_a_truncated_file_is_reported_as_corrupt(tmp_path: Path, keep: int) -> N
     file = write(tmp_path, {"c": "string"}, ("a" * 500,), ("b",))
     content = Path(file.path).read_bytes()
     Path(file.path).write_bytes(content[:keep])
-    with pytest.raises(CorruptFileError, match="not an Avro file"):
+    with pytest.raises(errors.CorruptFileError, match="not an Avro file"):
         read(file, {"c": "string"})
 
 
@@ -296,7 +290,7 @@ def test_a_block_with_more_rows_than_it_states_is_corrupt(tmp_path: Path) -> Non
     assert content[count] == 2 << 1
     content[count] = 1 << 1
     Path(file.path).write_bytes(content)
-    with pytest.raises(CorruptFileError, match="continues after its 1 records"):
+    with pytest.raises(errors.CorruptFileError, match="continues after its 1 records"):
         read(plain(Path(file.path)), {"c": "int"})
 
 
@@ -313,7 +307,8 @@ def test_files_with_every_supported_compression_are_read(tmp_path: Path, codec: 
     path.write_bytes(content)
     # bzip2 says it in the words of a disk.
     with pytest.raises(
-        (CorruptFileError, StorageError), match=r"not an Avro file|Invalid data stream"
+        (errors.CorruptFileError, errors.StorageError),
+        match=r"not an Avro file|Invalid data stream",
     ):
         read(plain(path), {"c": "int"})
 
@@ -323,7 +318,7 @@ def test_the_error_for_an_unsupported_compression_names_it(tmp_path: Path) -> No
     schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": "int"}]}
     with path.open("wb") as out:
         fastavro.writer(out, schema, [{"c": 7}], codec="xz")
-    with pytest.raises(UnsupportedFileError, match="Avro compressed with xz cannot be read"):
+    with pytest.raises(errors.UnsupportedFileError, match="Avro compressed with xz cannot be read"):
         read(plain(path), {"c": "int"})
 
 
@@ -338,7 +333,7 @@ def test_damage_at_any_position_raises_only_typed_errors(tmp_path: Path) -> None
         Path(file.path).write_bytes(content)
         try:
             read(plain(Path(file.path)), TYPES)
-        except (CorruptFileError, UnsupportedFileError):
+        except (errors.CorruptFileError, errors.UnsupportedFileError):
             refused += 1
     assert refused > 200
 
@@ -358,10 +353,10 @@ def test_tables_with_unsupported_types_or_schema_properties_are_refused(
 ) -> None:
     columns = columns_of({"c": type_})
     avro = Storage(format=FileFormat.AVRO)
-    with pytest.raises(UnsupportedTableError, match=what):
+    with pytest.raises(errors.UnsupportedTableError, match=what):
         check_avro("d.t", avro, parameters, columns)
     told = Storage(format=FileFormat.AVRO, parameters=tuple(parameters.items()))
-    with pytest.raises(UnsupportedTableError, match=what):
+    with pytest.raises(errors.UnsupportedTableError, match=what):
         check_avro("d.t", told, {}, columns)
     check_avro("d.t", Storage(format=FileFormat.ORC), parameters, columns)
 
@@ -379,7 +374,9 @@ def test_writing_a_partition_with_different_column_types_is_refused() -> None:
         return PartitionInfo(name=name, location="/", columns=tuple(columns_of(types)))
 
     check_avro_alike(table, [partition(a="bigint"), PartitionInfo(name=UNPARTITIONED, location="")])
-    with pytest.raises(UnsupportedTableError, match="p=x has the type int for column a, not bigi"):
+    with pytest.raises(
+        errors.UnsupportedTableError, match="p=x has the type int for column a, not bigi"
+    ):
         check_avro_alike(table, [partition(a="int")])
     orc = dataclasses.replace(table, storage=Storage(format=FileFormat.ORC))
     check_avro_alike(orc, [partition(a="int")])

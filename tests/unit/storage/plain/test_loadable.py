@@ -10,13 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    SourceNotFoundError,
-    SourceUnreadableError,
-    UnsupportedFileError,
-)
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -89,13 +84,13 @@ def test_the_visible_files_of_a_directory_are_loaded_in_the_order_of_their_names
 def test_a_missing_or_empty_directory_or_one_with_subdirectories_is_not_loaded(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(SourceNotFoundError, match="no such file or directory"):
+    with pytest.raises(errors.SourceNotFoundError, match="no such file or directory"):
         found(tmp_path / "missing*")
-    with pytest.raises(SourceNotFoundError, match="there is no file in it"):
+    with pytest.raises(errors.SourceNotFoundError, match="there is no file in it"):
         found(tmp_path)
     write_plain(tmp_path / "a/000000_0", ROWS)
     (tmp_path / "a/b").mkdir()
-    with pytest.raises(SourceUnreadableError, match="holds the directory b"):
+    with pytest.raises(errors.SourceUnreadableError, match="holds the directory b"):
         found(tmp_path / "a")
 
 
@@ -103,7 +98,7 @@ def test_a_missing_or_empty_directory_or_one_with_subdirectories_is_not_loaded(
 def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -> None:
     write_plain(tmp_path / "t/delta_1_1_0/000000_0", ROWS)
     own = table(location=f"file:{tmp_path}/t")
-    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+    with pytest.raises(errors.SourceUnreadableError, match=r"inside db\.t"):
         loadable_files(own, f"{tmp_path}/t/{below}".rstrip("/"), V4)
     write_plain(tmp_path / "t2/000000_0", ROWS)
     assert found(tmp_path / "t2", own) == [("000000_0", 2)]
@@ -114,7 +109,9 @@ def test_the_files_of_a_partition_outside_its_table_are_not_loaded_into_it(tmp_p
     partition = PartitionInfo(
         name=PartitionName(("p",), ("1",)), location=f"file:{tmp_path}/elsewhere"
     )
-    with pytest.raises(SourceUnreadableError, match=r"inside db\.t, so its rows are already"):
+    with pytest.raises(
+        errors.SourceUnreadableError, match=r"inside db\.t, so its rows are already"
+    ):
         loadable_files(table(), f"{tmp_path}/elsewhere/000000_0", V4, partition)
 
 
@@ -123,7 +120,7 @@ def test_another_spelling_of_a_tables_location_is_found(tmp_path: Path, name: st
     write_plain(tmp_path / "t/delta_1_1_0/000000_0", ROWS)
     (tmp_path / "t2").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "t/delta_1_1_0")
-    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+    with pytest.raises(errors.SourceUnreadableError, match=r"inside db\.t"):
         loadable_files(table(location=f"file:{tmp_path}/t"), f"{tmp_path}/{name}", V4)
 
 
@@ -132,7 +129,7 @@ def test_another_spelling_of_a_tables_location_is_found(tmp_path: Path, name: st
     [("s3a://b/t/delta_1_1_0", "s3://b/t"), ("hdfs://n/a/../t/delta_1_1_0", "hdfs://n:8020/t")],
 )
 def test_a_tables_location_on_a_store_is_found(location: str, home: str) -> None:
-    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+    with pytest.raises(errors.SourceUnreadableError, match=r"inside db\.t"):
         loadable_files(table(location=home), location, V4)
 
 
@@ -141,7 +138,7 @@ def test_a_tables_location_on_a_store_is_found(location: str, home: str) -> None
 
 def test_files_of_a_full_acid_table_are_not_loaded_as_flat_files(tmp_path: Path) -> None:
     write_acid(tmp_path / "bucket_00000", [insert(1, 0, 1)])
-    with pytest.raises(SourceUnreadableError, match="columns of a full-ACID table's file"):
+    with pytest.raises(errors.SourceUnreadableError, match="columns of a full-ACID table's file"):
         found(tmp_path)
 
 
@@ -169,7 +166,7 @@ def test_a_file_with_different_columns_is_not_loaded(
     tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None, why: str
 ) -> None:
     write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
-    with pytest.raises(SourceUnreadableError, match=why):
+    with pytest.raises(errors.SourceUnreadableError, match=why):
         found(tmp_path, table(columns))
 
 
@@ -231,7 +228,7 @@ def test_old_times_of_an_unknown_calendar_are_not_loaded(
     if is_loaded:
         assert found(tmp_path, into) == [("f", 1)]
     else:
-        with pytest.raises(SourceUnreadableError, match="the calendar of its old times"):
+        with pytest.raises(errors.SourceUnreadableError, match="the calendar of its old times"):
             found(tmp_path, into)
 
 
@@ -239,27 +236,27 @@ def test_times_without_statistics_are_treated_as_old(tmp_path: Path) -> None:
     day = pa.struct([("c", pa.date32())])
     stripe = [{"c": dt.date(2020, 1, 1)}]
     write_plain(tmp_path / "f", stripe, stripe, row=day)  # its footer holds no statistics
-    with pytest.raises(SourceUnreadableError, match="the calendar of its old times"):
+    with pytest.raises(errors.SourceUnreadableError, match="the calendar of its old times"):
         found(tmp_path, table({"c": "date"}))
 
 
 def test_zstd_files_are_not_loaded_into_a_table_of_hive_3(tmp_path: Path) -> None:
     write_plain(tmp_path / "f", ROWS, compression="zstd")
     assert found(tmp_path) == [("f", 2)]
-    with pytest.raises(SourceUnreadableError, match=r"ZSTD, which Hive 3\.1 does not know"):
+    with pytest.raises(errors.SourceUnreadableError, match=r"ZSTD, which Hive 3\.1 does not know"):
         found(tmp_path, generation=V3)
 
 
 def test_a_file_of_a_different_format_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("1,a\n2,b\n" * 100)
-    with pytest.raises(CorruptFileError, match=r"f\.csv"):
+    with pytest.raises(errors.CorruptFileError, match=r"f\.csv"):
         found(tmp_path)
-    with pytest.raises(CorruptFileError, match="Parquet"):
+    with pytest.raises(errors.CorruptFileError, match="Parquet"):
         found(tmp_path, table(format_=FileFormat.PARQUET))
-    with pytest.raises(UnsupportedFileError, match="stored as text"):
+    with pytest.raises(errors.UnsupportedFileError, match="stored as text"):
         found(tmp_path, table(format_=FileFormat.TEXT))
     (tmp_path / "f.csv").write_text("")
-    with pytest.raises(SourceUnreadableError, match="it is empty"):
+    with pytest.raises(errors.SourceUnreadableError, match="it is empty"):
         found(tmp_path)
 
 
@@ -271,10 +268,10 @@ def test_parquet_columns_are_matched_by_name(tmp_path: Path) -> None:
     parquet(tmp_path / "a/f", {"name": pa.array(["a"]), "ID": pa.array([1], pa.int32())})
     assert found(tmp_path / "a", into) == [("f", 1)]
     parquet(tmp_path / "b/f", {"id": pa.array([1]), "other": pa.array(["a"])})
-    with pytest.raises(SourceUnreadableError, match="its column other is not in the table"):
+    with pytest.raises(errors.SourceUnreadableError, match="its column other is not in the table"):
         found(tmp_path / "b", into)
     parquet(tmp_path / "c/f", {"id": pa.array(["1"])})
-    with pytest.raises(SourceUnreadableError, match="column id is stored as string"):
+    with pytest.raises(errors.SourceUnreadableError, match="column id is stored as string"):
         found(tmp_path / "c", into)
 
 
@@ -282,17 +279,17 @@ def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Pat
     into = table({"at": "timestamp", "f": "double", "day": "date"}, FileFormat.PARQUET)
     at = pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - a wall clock
     parquet(tmp_path / "a/f", {"at": at})
-    with pytest.raises(SourceUnreadableError, match="64 bits"):
+    with pytest.raises(errors.SourceUnreadableError, match="64 bits"):
         found(tmp_path / "a", into)
     parquet(tmp_path / "b/f", {"at": at}, use_deprecated_int96_timestamps=True)
     assert found(tmp_path / "b", into) == [("f", 1)]
     parquet(tmp_path / "c/f", {"f": pa.array([float("nan"), 1.0])})
-    with pytest.raises(SourceUnreadableError, match="NaN"):
+    with pytest.raises(errors.SourceUnreadableError, match="NaN"):
         found(tmp_path / "c", into)
     parquet(tmp_path / "d/f", {"f": pa.array([float("nan"), 1.0])}, write_statistics=False)
     assert found(tmp_path / "d", into) == [("f", 2)]
     parquet(tmp_path / "e/f", {"day": pa.array([dt.date(1500, 1, 1)])})
-    with pytest.raises(SourceUnreadableError, match="dates before 1582-10-15"):
+    with pytest.raises(errors.SourceUnreadableError, match="dates before 1582-10-15"):
         found(tmp_path / "e", into)
 
 
@@ -301,14 +298,14 @@ def test_parquet_is_loaded_only_with_methods_that_the_generation_knows(tmp_path:
     rows = {"f": pa.array([1.0, 2.0], pa.float32())}
     options: dict[str, Any] = {"write_statistics": False}
     parquet(tmp_path / "a/f", rows, compression="brotli", **options)
-    with pytest.raises(SourceUnreadableError, match="BROTLI, for which Hive has no codec"):
+    with pytest.raises(errors.SourceUnreadableError, match="BROTLI, for which Hive has no codec"):
         found(tmp_path / "a", into)
     parquet(tmp_path / "b/f", rows, compression="lz4", **options)
     split = {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}}
     parquet(tmp_path / "c/f", rows, **options, **split)
     for name in ("b", "c"):
         assert found(tmp_path / name, into) == [("f", 2)]
-        with pytest.raises(SourceUnreadableError, match=r"which Hive 3\.1 does not know"):
+        with pytest.raises(errors.SourceUnreadableError, match=r"which Hive 3\.1 does not know"):
             found(tmp_path / name, into, V3)
 
 
@@ -322,7 +319,7 @@ def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) ->
     with pq.ParquetWriter(path, rows.schema, use_deprecated_int96_timestamps=True) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(zone)
-    with pytest.raises(SourceUnreadableError, match=r"could not read its rows.*Mars/Phobos"):
+    with pytest.raises(errors.SourceUnreadableError, match=r"could not read its rows.*Mars/Phobos"):
         found(tmp_path / "a", into)
 
 
@@ -333,7 +330,7 @@ def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
     padded = pa.array([(5).to_bytes(17, "big")], pa.binary(17))
     path = parquet(tmp_path / "a/f", {"c": padded}, use_dictionary=False)
     mark_as_decimal(path, 17)
-    with pytest.raises(SourceUnreadableError, match="in 17 bytes"):
+    with pytest.raises(errors.SourceUnreadableError, match="in 17 bytes"):
         found(tmp_path / "a", into)
 
 
@@ -351,6 +348,6 @@ def test_a_file_is_copied_exactly_and_refused_if_it_has_changed(tmp_path: Path) 
         LoadableFile(uri=file.uri, length=file.length + 1, rows=2),
     ):
         other = tmp_path / "other/000000_0"
-        with pytest.raises(SourceUnreadableError, match="changed while it was copied"):
+        with pytest.raises(errors.SourceUnreadableError, match="changed while it was copied"):
             copy_file(changed, str(other), FileFormat.ORC)
         assert not other.exists()

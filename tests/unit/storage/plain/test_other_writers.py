@@ -29,13 +29,7 @@ from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.unit.storage.orc_tables import (
-    plain_file,
-    with_stripe_footers,
-    with_tail,
-    with_zones,
-    write_tables,
-)
+from tests.unit.storage import orc_tables
 
 JAVA: Final = json.loads((Path(__file__).parents[1] / "values" / "java_offsets.json").read_text())
 SECONDS: Final[list[int]] = JAVA["seconds"]
@@ -57,7 +51,7 @@ def proleptic(footer: pb.Footer, _postscript: pb.PostScript) -> None:
 def written(path: Path, *stripes: pa.Array) -> Path:
     """A flat file with a stripe an array."""
     tables = [pa.table({"v": stripe}) for stripe in stripes]
-    return write_tables(path, tables, tables[0].schema)
+    return orc_tables.write_tables(path, tables, tables[0].schema)
 
 
 def rows(path: Path, type_: str, key: str | None = None, **options: Any) -> list[Any]:  # noqa: ANN401
@@ -69,7 +63,7 @@ def rows(path: Path, type_: str, key: str | None = None, **options: Any) -> list
 
 
 def file(path: Path, key: str | None = None) -> PlainFile:
-    return plain_file(path, FileFormat.ORC, key=key or path.name)
+    return orc_tables.plain_file(path, FileFormat.ORC, key=key or path.name)
 
 
 def seconds(path: Path, type_: str = "timestamp") -> list[int]:
@@ -91,7 +85,7 @@ def shown(zone: str) -> list[int]:
 
 def test_each_stripe_is_read_in_the_time_zone_of_its_writer(tmp_path: Path) -> None:
     path = written(tmp_path / "f", *(stored(SECONDS, zone) for zone in ZONES))
-    with_tail(with_zones(path, *ZONES), proleptic)
+    orc_tables.with_tail(orc_tables.with_zones(path, *ZONES), proleptic)
     found = seconds(path)
     for at, zone in enumerate(ZONES):
         start = at * len(SECONDS)
@@ -106,7 +100,7 @@ def test_times_inside_lists_maps_and_structs_are_read_in_the_time_zone_of_their_
     structs = pa.StructArray.from_arrays([times, times], names=["a", "b"])
     offsets = pa.array(range(len(structs) + 1), pa.int32())
     path = written(tmp_path / "f", pa.ListArray.from_arrays(offsets, structs))
-    with_tail(with_zones(path, zone), proleptic)
+    orc_tables.with_tail(orc_tables.with_zones(path, zone), proleptic)
     found = rows(path, "array<struct<a:timestamp,b:timestamp>>", timestamps=TimestampForm.PAIR)
     assert [[one["a"]["seconds"], one["b"]["seconds"]] for (one,) in found] == [
         [second, second] for second in shown(zone)
@@ -118,7 +112,7 @@ def test_the_fraction_of_a_time_before_1970_is_found_on_the_writers_clock(tmp_pa
     # as 23:00:00 UTC and a fraction.
     nanos = pa.array([500_000_000, -3600_000_000_000 + 500_000_000], pa.int64())
     path = written(tmp_path / "f", nanos.cast(pa.timestamp("ns")))
-    with_zones(path, "Europe/Paris")
+    orc_tables.with_zones(path, "Europe/Paris")
     found = rows(path, "timestamp", timestamps=TimestampForm.MICROSECONDS)
     half = dt.timedelta(milliseconds=500)
     assert found[0] == EPOCH - half
@@ -128,7 +122,7 @@ def test_the_fraction_of_a_time_before_1970_is_found_on_the_writers_clock(tmp_pa
 def test_the_sentinel_9999_12_31_is_read_in_every_zone_and_form(tmp_path: Path, zone: str) -> None:
     end = int(np.datetime64(SENTINEL).astype(int))
     instant = end - JAVA["offsets"][zone][-1]
-    path = with_zones(written(tmp_path / "f", stored([instant], zone)), zone)
+    path = orc_tables.with_zones(written(tmp_path / "f", stored([instant], zone)), zone)
     assert seconds(path) == [end]
     (found,) = rows(path, "timestamp", timestamps=TimestampForm.MICROSECONDS)
     assert str(found) == SENTINEL
@@ -140,7 +134,7 @@ def test_the_sentinel_9999_12_31_is_read_in_every_zone_and_form(tmp_path: Path, 
 
 def test_instants_do_not_depend_on_the_time_zone_of_the_writer(tmp_path: Path) -> None:
     moment = pa.array([1_720_000_000, -2_208_988_800], pa.int64()).cast(pa.timestamp("s", "UTC"))
-    path = with_zones(written(tmp_path / "f", moment), "Asia/Tokyo")
+    path = orc_tables.with_zones(written(tmp_path / "f", moment), "Asia/Tokyo")
     assert seconds(path, "timestamp with local time zone") == [1_720_000_000, -2_208_988_800]
 
 
@@ -148,13 +142,13 @@ def test_a_stripe_without_a_time_zone_is_read_as_in_utc_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = written(tmp_path / "f", stored(SECONDS, "UTC"))
-    with_tail(with_zones(path, None), proleptic)
+    orc_tables.with_tail(orc_tables.with_zones(path, None), proleptic)
     assert seconds(path) == SECONDS
     assert "does not state its time zone" in caplog.text
 
 
 def test_a_zone_without_rules_is_refused_by_its_name_and_not_called_damage(tmp_path: Path) -> None:
-    path = with_zones(written(tmp_path / "f", stored([0], "UTC")), "Mars/Olympus")
+    path = orc_tables.with_zones(written(tmp_path / "f", stored([0], "UTC")), "Mars/Olympus")
     with pytest.raises(UnsupportedFileError, match=r"'Mars/Olympus'.*no rules.*tzdata"):
         rows(path, "timestamp")
 
@@ -165,8 +159,8 @@ def test_a_zone_does_not_matter_to_a_file_without_timestamps(tmp_path: Path, wri
         footer.writer = writer
         footer.ClearField("software_version")
 
-    path = with_tail(written(tmp_path / "f", pa.array([1, 2]), pa.array([3])), change)
-    with_zones(path, "Mars/Olympus", "+08:00")
+    path = orc_tables.with_tail(written(tmp_path / "f", pa.array([1, 2]), pa.array([3])), change)
+    orc_tables.with_zones(path, "Mars/Olympus", "+08:00")
     assert rows(path, "bigint") == [1, 2, 3]
 
 
@@ -191,13 +185,15 @@ def test_a_flat_file_without_a_calendar_is_hybrid_whatever_its_writer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, writer: int, version: int
 ) -> None:
     days = pa.array(HYBRID_DAYS, pa.int32()).cast(pa.date32())
-    path = with_tail(written(tmp_path / "f", days), silent(writer, version))
+    path = orc_tables.with_tail(written(tmp_path / "f", days), silent(writer, version))
     for _ in range(2):
         assert [str(day) for day in rows(path, "date")] == LABELS
     told = "days before 1582-10-15 are read in the hybrid calendar"
     assert caplog.text.count(told) == 1, "each stripe is planned, and a file is told once"
     times = (days.cast(pa.int32()).cast(pa.int64()).to_numpy() * 86400).tolist()
-    path = with_tail(written(tmp_path / "g", stored(times, "UTC")), silent(writer, version))
+    path = orc_tables.with_tail(
+        written(tmp_path / "g", stored(times, "UTC")), silent(writer, version)
+    )
     assert [str(day) for day in rows(path, "date")] == LABELS
 
 
@@ -205,7 +201,7 @@ def test_a_young_file_without_a_calendar_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     days = pa.array(HYBRID_DAYS[2:], pa.int32()).cast(pa.date32())
-    path = with_tail(written(tmp_path / "f", days), silent(0, 6))
+    path = orc_tables.with_tail(written(tmp_path / "f", days), silent(0, 6))
     with caplog.at_level(logging.DEBUG):
         assert [str(day) for day in rows(path, "date")] == LABELS[2:]
     assert "calendar" not in caplog.text
@@ -213,7 +209,7 @@ def test_a_young_file_without_a_calendar_is_not_logged(
 
 def test_a_file_that_hive_3_wrote_into_a_delta_keeps_its_proleptic_days(tmp_path: Path) -> None:
     days = pa.array([-719162], pa.int32()).cast(pa.date32())
-    path = with_tail(written(tmp_path / "f", days), silent(0, 6))
+    path = orc_tables.with_tail(written(tmp_path / "f", days), silent(0, 6))
     assert rows(path, "date", key="delta_0000001_0000001_0000/000000_0") == [dt.date(1, 1, 1)]
     assert rows(path, "date", key="sub/000000_0") == [dt.date(1, 1, 3)]
 
@@ -226,7 +222,7 @@ def test_old_values_are_known_to_all_readers_only_if_java_stated_the_calendar(
         footer.writer, footer.calendar = 0, calendar
 
     days = pa.array(HYBRID_DAYS, pa.int32()).cast(pa.date32())
-    path = with_tail(written(tmp_path / "f", days), change)
+    path = orc_tables.with_tail(written(tmp_path / "f", days), change)
     assert are_old_values_known(read_tail(client_of(LOCAL_STORE), str(path))) is expected
 
 
@@ -245,7 +241,7 @@ OLD_DECIMALS: Final = [Decimal("1.12345678"), Decimal("-0.00000049"), None, Deci
 
 def test_decimals_without_precision_keep_ten_digits_as_in_java(tmp_path: Path) -> None:
     path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
-    with_tail(path, without_precision)
+    orc_tables.with_tail(path, without_precision)
     assert rows(path, "decimal(20,8)") == OLD_DECIMALS
     assert rows(path, "decimal(38,10)") == OLD_DECIMALS
     for more in ("string", "double", "decimal(38,11)"):
@@ -255,7 +251,7 @@ def test_decimals_without_precision_keep_ten_digits_as_in_java(tmp_path: Path) -
 
 def test_decimals_without_precision_may_all_be_null(tmp_path: Path) -> None:
     path = written(tmp_path / "f", pa.array([None, None], pa.decimal128(20, 8)))
-    with_tail(path, without_precision)
+    orc_tables.with_tail(path, without_precision)
     assert rows(path, "decimal(20,8)") == [None, None]
 
 
@@ -264,7 +260,7 @@ def test_more_than_ten_digits_of_decimals_without_precision_are_rounded_as_in_ja
 ) -> None:
     digits = ["0.00000000005", "0.000000000049999", "-0.000000000050001", "123.456789012345"]
     path = written(tmp_path / "f", pa.array([Decimal(d) for d in digits], pa.decimal128(30, 15)))
-    with_tail(path, without_precision)
+    orc_tables.with_tail(path, without_precision)
     assert [format(d, "f") for d in rows(path, "decimal(30,10)")] == [
         "0.0000000001",
         "0.0000000000",
@@ -277,7 +273,7 @@ def test_decimals_without_precision_that_may_not_fit_are_refused(tmp_path: Path)
     large = [Decimal(10) ** 27 - 1, Decimal(10) ** 27]
     for at, type_ in ((0, pa.decimal128(27, 0)), (1, pa.decimal128(28, 0))):
         path = written(tmp_path / f"f{at}", pa.array([large[at]], type_))
-        with_tail(path, without_precision)
+        orc_tables.with_tail(path, without_precision)
         if at:
             with pytest.raises(UnsupportedFileError, match=r"no precision.*more than 27 digits"):
                 rows(path, "decimal(38,0)")
@@ -295,7 +291,7 @@ def test_a_bound_of_decimals_without_precision_may_have_an_exponent_or_be_unknow
         without_precision(footer, postscript)
         footer.statistics[1].decimals.maximum = bound
 
-    with_tail(path, change)
+    orc_tables.with_tail(path, change)
     with pytest.raises(UnsupportedFileError, match=r"no precision.*more than 27 digits"):
         rows(path, "decimal(38,10)")
 
@@ -305,7 +301,7 @@ def test_decimals_without_precision_are_not_loaded_and_not_compared_in_a_proof(
 ) -> None:
     path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
     column = Column(name="v", type="decimal(38,10)")
-    with_tail(path, without_precision)
+    orc_tables.with_tail(path, without_precision)
     tail = read_tail(client_of(LOCAL_STORE), str(path))
     assert not is_stored_as(tail.types, 1, parse_type(column.type))
     why = why_not_as_defined(file(path), tail, [column], [column], is_outside=False)
@@ -333,7 +329,7 @@ def _moved(path: Path, content: bytes, size: int) -> bytes:
         for stripe in footer.stripes:
             stripe.offset += size
 
-    moved = with_tail(path, change).read_bytes()
+    moved = orc_tables.with_tail(path, change).read_bytes()
     return b"ORC" + bytes(size) + moved[3:-8] + bytes([moved[-1] - 7])
 
 
@@ -364,7 +360,7 @@ def test_maps_with_a_null_key_are_refused_and_do_not_end_the_process(tmp_path: P
     entries = pa.StructArray.from_arrays([pa.array(["a", None]), pa.array([1, 2])], ["k", "v"])
     pairs = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), entries)
     path = written(tmp_path / "f", pairs)
-    with_tail(path, _as_map)
+    orc_tables.with_tail(path, _as_map)
     _without_struct(path)
     with pytest.raises(UnsupportedFileError, match="NULL key, which this reader cannot represent"):
         rows(path, "map<string,bigint>")
@@ -393,7 +389,7 @@ def _without_struct(path: Path) -> None:
                 stream.column -= 1
         del inside.columns[2]
 
-    with_stripe_footers(path, [change])
+    orc_tables.with_stripe_footers(path, [change])
 
 
 def test_lengths_of_streams_that_contradict_the_stripe_are_told_as_damage(tmp_path: Path) -> None:
@@ -404,6 +400,6 @@ def test_lengths_of_streams_that_contradict_the_stripe_are_told_as_damage(tmp_pa
         for stream in inside.streams:
             stream.length = 0
 
-    with_stripe_footers(path, [change])
+    orc_tables.with_stripe_footers(path, [change])
     with pytest.raises(CorruptFileError):
         rows(path, "timestamp")

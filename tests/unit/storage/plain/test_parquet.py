@@ -15,7 +15,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
+from airflow_hiveacid.storage.orc.view import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.batches import fitting_rows
 from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts, TimestampStorage, read_facts

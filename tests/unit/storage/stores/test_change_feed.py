@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    FeedError,
-    FeedOvertakenError,
-    MetastoreUnavailableError,
-    StorageError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.storage.stores import change_feed
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 
@@ -80,7 +74,7 @@ def test_publishing_a_second_range_from_the_same_version_raises_an_error(
     write(one, "part-a.parquet")
     write(other, "part-b.parquet")
     publish(feed, one, note(4, 6, "part-a.parquet"))
-    with pytest.raises(FeedOvertakenError):
+    with pytest.raises(errors.FeedOvertakenError):
         publish(feed, other, note(4, 9, "part-b.parquet"))
     assert feed.last() == note(4, 6, "part-a.parquet")
     assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000004"]
@@ -97,8 +91,8 @@ def test_an_unpublished_range_is_invisible(feed: ChangeFeed, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "error",
     [
-        TransactionAbortedError(txn_id=1, reason="killed"),
-        MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off"),
+        errors.TransactionAbortedError(txn_id=1, reason="killed"),
+        errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off"),
     ],
 )
 def test_an_error_right_before_publishing_leaves_no_files(
@@ -138,7 +132,7 @@ def test_files_of_lost_tasks_are_never_part_of_a_range(
 def test_a_range_with_a_missing_file_is_not_published(feed: ChangeFeed) -> None:
     directory = feed.new_directory(0, "a")
     write(directory, "part-1.parquet")
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         publish(feed, directory, note(0, 1, "part-1.parquet", "part-2.parquet"))
     assert feed.last() is None
 
@@ -150,7 +144,7 @@ def test_a_failed_cleanup_does_not_undo_a_published_range(
     write(directory, "part-1.parquet", "part-lost.parquet")
 
     def refuse(*_: object) -> None:
-        raise StorageError("no")
+        raise errors.StorageError("no")
 
     monkeypatch.setattr(change_feed, "delete_directory", refuse)
     publish(feed, directory, note(0, 1, "part-1.parquet"))
@@ -198,7 +192,7 @@ def test_an_invalid_note_raises_an_error_instead_of_restarting_the_feed(
 ) -> None:
     uri = publish(feed, feed.new_directory(0, "a"), note(0, 1))
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
-    with pytest.raises(FeedError):
+    with pytest.raises(errors.FeedError):
         feed.last()
 
 

@@ -14,18 +14,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    CorruptFileError,
-    DirectoryExistsError,
-    LocationNotFoundError,
-    LocationPermissionError,
-    RetryableError,
-    StorageError,
-    StoreUnavailableError,
-)
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import TableRef
@@ -103,7 +93,7 @@ def test_a_metadata_marker_that_hive_would_not_write_is_corrupt(
     tmp_path: Path, text: bytes
 ) -> None:
     write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", text)
-    with pytest.raises(CorruptFileError, match="_metadata_acid"):
+    with pytest.raises(errors.CorruptFileError, match="_metadata_acid"):
         list_table(str(tmp_path))
 
 
@@ -111,15 +101,15 @@ def test_a_file_name_with_invalid_utf8_raises_a_typed_error(tmp_path: Path) -> N
     (tmp_path / "delta_1_1").mkdir()
     with open(os.path.join(os.fsencode(tmp_path), b"delta_1_1", b"\xff"), "wb") as file:  # noqa: PTH118, PTH123
         file.write(b"x")
-    with pytest.raises(StorageError, match="cannot list"):
+    with pytest.raises(errors.StorageError, match="cannot list"):
         list_table(str(tmp_path))
 
 
 def test_a_missing_location_and_a_location_that_is_a_file_raise_errors(tmp_path: Path) -> None:
-    with pytest.raises(LocationNotFoundError, match="does not exist"):
+    with pytest.raises(errors.LocationNotFoundError, match="does not exist"):
         list_table(f"{tmp_path}/nothing")
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match="not a directory"):
+    with pytest.raises(errors.ConfigurationError, match="not a directory"):
         list_table(f"{tmp_path}/file")
 
 
@@ -217,7 +207,7 @@ def test_a_listing_of_a_constantly_changing_location_raises_an_error(
             raise FileNotFoundError(errno.ENOENT, "gone", path)
 
     _going_wrong(monkeypatch, vanish)
-    with pytest.raises(StorageError, match="kept changing"):
+    with pytest.raises(errors.StorageError, match="kept changing"):
         list_table(str(tmp_path))
 
 
@@ -238,7 +228,7 @@ def test_a_listing_of_every_file_restarts_if_a_directory_disappears(
     assert [file.path for file in every_file(str(tmp_path))] == [".staged/f"]
     assert every_file(str(tmp_path / "none")) == ()
     left.extend(range(10))
-    with pytest.raises(StorageError, match="kept changing"):
+    with pytest.raises(errors.StorageError, match="kept changing"):
         every_file(str(tmp_path))
 
 
@@ -251,9 +241,9 @@ def test_a_missing_permission_raises_a_specific_error(
             raise OSError(number, "no", path)
 
     _going_wrong(monkeypatch, refuse)
-    with pytest.raises(LocationPermissionError, match="list"):
+    with pytest.raises(errors.LocationPermissionError, match="list"):
         list_table(str(tmp_path))
-    with pytest.raises(LocationPermissionError, match="write"):
+    with pytest.raises(errors.LocationPermissionError, match="write"):
         check_writable(str(tmp_path))
 
 
@@ -284,7 +274,7 @@ def test_a_rename_never_replaces_an_existing_directory(tmp_path: Path, content: 
     (tmp_path / "base_5").mkdir()
     for name in content:
         (tmp_path / "base_5" / name).write_bytes(b"")
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         rename_directory(LOCAL, f"{tmp_path}/new", f"{tmp_path}/base_5")
     assert sorted(p.name for p in (tmp_path / "base_5").iterdir()) == content
     assert (tmp_path / "new" / "mine").exists()
@@ -300,16 +290,16 @@ def test_a_rename_that_ended_inside_the_target_is_undone(
             (tmp_path / "base_5").mkdir()
 
     fs = _going_wrong(monkeypatch, overtake)
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         rename_directory(fs, f"{tmp_path}/_tmp/base_5", f"{tmp_path}/base_5")
     assert (tmp_path / "_tmp" / "base_5").is_dir()
     assert list((tmp_path / "base_5").iterdir()) == []
 
 
 def test_renaming_a_missing_file_or_directory_raises_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="does not exist"):
+    with pytest.raises(errors.StorageError, match="does not exist"):
         rename_directory(LOCAL, f"{tmp_path}/none", f"{tmp_path}/base_5")
-    with pytest.raises(StorageError, match="does not exist"):
+    with pytest.raises(errors.StorageError, match="does not exist"):
         move(LOCAL, f"{tmp_path}/none", f"{tmp_path}/some/where")
 
 
@@ -333,7 +323,7 @@ def test_a_failed_deletion_is_an_error_only_if_the_file_exists(
     fs = _going_wrong(monkeypatch, lambda *_: None)
     delete_file(fs, f"{tmp_path}/none")
     (tmp_path / "there").write_bytes(b"")
-    with pytest.raises(StorageError, match="there"):
+    with pytest.raises(errors.StorageError, match="there"):
         delete_file(fs, f"{tmp_path}/there")
 
 
@@ -363,20 +353,25 @@ def test_a_tree_has_the_size_of_all_its_files_and_the_age_of_the_newest(
 def test_the_check_for_write_permission_leaves_the_location_unchanged(tmp_path: Path) -> None:
     check_writable(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(LocationNotFoundError):
+    with pytest.raises(errors.LocationNotFoundError):
         check_writable(f"{tmp_path}/nothing")
 
 
 def test_a_location_without_write_permission_is_reported() -> None:
     # Nobody makes a directory in the kernel's own file system, not even root.
-    with pytest.raises(LocationPermissionError, match=r"no permission to write .*/sys/kernel"):
+    with pytest.raises(
+        errors.LocationPermissionError, match=r"no permission to write .*/sys/kernel"
+    ):
         check_writable("file:/sys/kernel")
 
 
 def test_arrow_errors_become_storage_errors_and_other_errors_are_unchanged() -> None:
-    with pytest.raises(StorageError, match="cannot read /x: broken"), storage_errors("read", "/x"):
+    with (
+        pytest.raises(errors.StorageError, match="cannot read /x: broken"),
+        storage_errors("read", "/x"),
+    ):
         raise pa.ArrowInvalid("broken")
-    with pytest.raises(StorageError, match="does not exist"), file_errors("read", "/x"):
+    with pytest.raises(errors.StorageError, match="does not exist"), file_errors("read", "/x"):
         raise FileNotFoundError
     with pytest.raises(KeyError), file_errors("read", "/x"):
         raise KeyError
@@ -401,7 +396,7 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
     directory.mkdir()
     for name in ("bucket_00000", "_metadata_acid"):
         (directory / name).write_text("x")
-    with pytest.raises(StorageError, match="stopped"):
+    with pytest.raises(errors.StorageError, match="stopped"):
         delete_directory(_FailingInTheMiddle(), str(directory))  # type: ignore[arg-type]
     assert not directory.exists()
     assert [path.name[:14] for path in tmp_path.iterdir()] == ["_tmp_hiveacid_"]
@@ -421,12 +416,12 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
 )
 def test_only_temporary_store_errors_have_a_temporary_cause(number: int, is_passing: bool) -> None:
     with (
-        pytest.raises(StorageError, match=r"cannot write /f.*why") as caught,
+        pytest.raises(errors.StorageError, match=r"cannot write /f.*why") as caught,
         storage_errors("write", "/f"),
     ):
         raise OSError(number, "why", "hdfs://nn/f")
-    assert isinstance(caught.value, RetryableError) == is_passing
-    assert isinstance(caught.value, StoreUnavailableError) == is_passing
+    assert isinstance(caught.value, errors.RetryableError) == is_passing
+    assert isinstance(caught.value, errors.StoreUnavailableError) == is_passing
 
 
 @pytest.fixture

@@ -10,16 +10,11 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    InvalidNameError,
-    StorageError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE
+from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable, check_renames
 
@@ -65,7 +60,7 @@ def test_a_staging_can_be_pickled() -> None:
 
 def test_a_staging_token_that_is_not_a_plain_name_is_refused() -> None:
     for token in ("", "../x", "a/b", "a b"):
-        with pytest.raises(InvalidNameError):
+        with pytest.raises(errors.InvalidNameError):
             Staging(location="/w", token=token)
 
 
@@ -92,7 +87,7 @@ def test_only_the_accepted_attempt_is_published(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_text(attempt)
     assert staging.accept(DELTA, "bucket_00000", "counts").endswith("_0000/bucket_00000")
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(errors.DirectoryExistsError):
         staging.accept(DELTA, "bucket_00000", "lost")
     staging.publish([DELTA])
     staging.discard()
@@ -102,7 +97,7 @@ def test_only_the_accepted_attempt_is_published(tmp_path: Path) -> None:
 
 
 def test_accepting_a_file_that_no_attempt_wrote_raises_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         Staging(location=str(tmp_path), token="x").accept(DELTA, "bucket_00000", "none")
 
 
@@ -111,7 +106,7 @@ def test_nothing_is_published_if_one_target_already_exists(tmp_path: Path) -> No
     staging.prepare(DELTA)
     staging.prepare(BASE)
     (tmp_path / str(BASE)).mkdir()
-    with pytest.raises(DirectoryExistsError) as caught:
+    with pytest.raises(errors.DirectoryExistsError) as caught:
         staging.publish([DELTA, BASE])
     assert caught.value.path.endswith("/base_0000005")
     assert names(tmp_path) == ["_tmp_hiveacid_x", "base_0000005"]
@@ -120,7 +115,7 @@ def test_nothing_is_published_if_one_target_already_exists(tmp_path: Path) -> No
 def test_nothing_is_published_if_one_directory_was_not_built(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     staging.prepare(DELTA)
-    with pytest.raises(StorageError, match="it was not built"):
+    with pytest.raises(errors.StorageError, match="it was not built"):
         staging.publish([DELTA, BASE])
     assert names(tmp_path) == ["_tmp_hiveacid_x"]
 
@@ -157,7 +152,7 @@ def test_the_error_for_an_untested_store_says_whether_a_setting_allows_it(
 ) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": named}))
     with pytest.raises(
-        UnsupportedTableError, match=rf"d\.t.*changing a table is untested.*{words}"
+        errors.UnsupportedTableError, match=rf"d\.t.*changing a table is untested.*{words}"
     ):
         check_publishable(TableRef("d", "t"), location)
 
@@ -168,7 +163,7 @@ def test_a_change_on_an_allowed_untested_store_is_logged(
     monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": "gs, ABFSS"}))
     check_publishable(TableRef("d", "t"), ABFS)
     assert f"on an untested store: {ABFS}" in caplog.text
-    with pytest.raises(UnsupportedTableError, match="no renames"):
+    with pytest.raises(errors.UnsupportedTableError, match="no renames"):
         check_renames(TableRef("d", "t"), ABFS, "a conversion")
 
 
@@ -185,5 +180,7 @@ def test_untested_stores_can_be_allowed_in_the_hadoop_settings(
 
 @pytest.mark.parametrize("location", ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t"])
 def test_a_conversion_on_a_store_without_renames_is_refused(location: str) -> None:
-    with pytest.raises(UnsupportedTableError, match=r"d\.t.*a conversion renames .* no renames"):
+    with pytest.raises(
+        errors.UnsupportedTableError, match=r"d\.t.*a conversion renames .* no renames"
+    ):
         check_renames(TableRef("d", "t"), location, "a conversion")

@@ -7,15 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.storage.values.hive_text import (
-    date_texts,
-    decimal_text,
-    decimal_texts,
-    double_text,
-    double_texts,
-    local_timestamp_texts,
-    timestamp_texts,
-)
+from airflow_hiveacid.storage.values import hive_text
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 
 
@@ -27,7 +19,7 @@ def pairs(*values: tuple[int, int] | None) -> pa.Array:
 
 def test_years_have_four_digits_and_longer_years_have_a_sign() -> None:
     days = [0, None, -719162, -719163, -719163 - 366, 2932896, 2932897]
-    assert date_texts(pa.array(days, pa.date32())) == [
+    assert hive_text.date_texts(pa.array(days, pa.date32())) == [
         "1970-01-01",
         None,
         "0001-01-01",
@@ -40,7 +32,7 @@ def test_years_have_four_digits_and_longer_years_have_a_sign() -> None:
 
 def test_timestamps_omit_trailing_zeros_and_an_empty_fraction() -> None:
     values = pairs((0, 0), (5, 500_000_000), None, (-1, 1), (253402300799, 999_999_999), (59, 10))
-    assert timestamp_texts(values) == [
+    assert hive_text.timestamp_texts(values) == [
         "1970-01-01 00:00:00",
         "1970-01-01 00:00:05.5",
         None,
@@ -48,12 +40,12 @@ def test_timestamps_omit_trailing_zeros_and_an_empty_fraction() -> None:
         "9999-12-31 23:59:59.999999999",
         "1970-01-01 00:00:59.00000001",
     ]
-    assert timestamp_texts(pairs((253402300800, 0))) == ["+10000-01-01 00:00:00"]
+    assert hive_text.timestamp_texts(pairs((253402300800, 0))) == ["+10000-01-01 00:00:00"]
 
 
 def test_local_timestamps_keep_one_fraction_digit_and_name_their_time_zone() -> None:
     values = pairs((1577934245, 678_000_000), (1577934245, 0), None)
-    assert local_timestamp_texts(values) == [
+    assert hive_text.local_timestamp_texts(values) == [
         "2020-01-02 03:04:05.678 UTC",
         "2020-01-02 03:04:05.0 UTC",
         None,
@@ -73,12 +65,12 @@ def test_local_timestamps_keep_one_fraction_digit_and_name_their_time_zone() -> 
     ],
 )
 def test_decimals_have_no_exponent_and_no_trailing_zeros(value: str, text: str) -> None:
-    assert decimal_text(Decimal(value)) == text
+    assert hive_text.decimal_text(Decimal(value)) == text
 
 
 def test_decimal_columns_keep_their_nulls() -> None:
     array = pa.array([Decimal("1.00"), None], pa.decimal128(5, 2))
-    assert decimal_texts(array) == ["1", None]
+    assert hive_text.decimal_texts(array) == ["1", None]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +91,10 @@ def test_decimal_columns_keep_their_nulls() -> None:
     ],
 )
 def test_doubles_are_formatted_as_in_java(value: float, text: str) -> None:
-    assert double_text(value) == text
+    assert hive_text.double_text(value) == text
 
 
 def test_floats_are_formatted_with_the_precision_of_a_float() -> None:
     values = pa.array([1.1, 3.4e38, 1e10, 16777216, None, float("nan")], pa.float32())
-    assert double_texts(values) == ["1.1", "3.4E38", "1.0E10", "1.6777216E7", None, "NaN"]
-    assert double_texts(pa.array([1.1, None])) == ["1.1", None]
+    assert hive_text.double_texts(values) == ["1.1", "3.4E38", "1.0E10", "1.6777216E7", None, "NaN"]
+    assert hive_text.double_texts(pa.array([1.1, None])) == ["1.1", None]

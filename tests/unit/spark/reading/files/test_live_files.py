@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +15,6 @@ from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASKED = ReadRequest(table_columns=COLUMNS, columns=COLUMNS, ranges={}, in_utc=True)
 

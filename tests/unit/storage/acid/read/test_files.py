@@ -20,8 +20,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
-from airflow_hiveacid.storage.acid.read.files import RootFiles
-from airflow_hiveacid.storage.acid.read.footer_facts import footer_facts
+from airflow_hiveacid.storage.acid.read.files import RootFiles, footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table

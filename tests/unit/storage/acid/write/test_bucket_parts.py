@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,6 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
 from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
     compact_part,
-    split_bucket,
     split_compaction,
 )
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -70,21 +69,26 @@ def put(path: Path, write_id: int, count: int) -> None:
         writer.close()
 
 
-def split(root: Path, high: int, part_bytes: int) -> SplitCompaction:
-    """The major compaction of a directory's bucket in parts."""
-    write_ids = CompactorWriteIdList.of(ids(high))
-    (bucket,) = bucket_files(resolve(list_table(str(root)), write_ids, None), write_ids)
-    work = BucketCompaction(
+def compaction(
+    root: Path, high: int, inserts: Sequence[AcidFile], deletes: Sequence[AcidFile] = ()
+) -> BucketCompaction:
+    return BucketCompaction(
         columns=COLUMNS,
         bucket_id=BucketId(0),
-        inserts=bucket.inserts,
-        deletes=bucket.deletes,
-        write_ids=write_ids,
+        inserts=tuple(inserts),
+        deletes=tuple(deletes),
+        write_ids=CompactorWriteIdList.of(ids(high)),
         outputs=(BaseName(write_id=WriteId(high)),),
         staging=Staging(location=str(root), token="t"),
         options=SMALL,
     )
-    found = split_compaction(work, part_bytes)
+
+
+def split(root: Path, high: int, part_bytes: int) -> SplitCompaction:
+    """The major compaction of a directory's bucket in parts."""
+    write_ids = CompactorWriteIdList.of(ids(high))
+    (bucket,) = bucket_files(resolve(list_table(str(root)), write_ids, None), write_ids)
+    found = split_compaction(compaction(root, high, bucket.inserts, bucket.deletes), part_bytes)
     assert found is not None
     return found
 
@@ -296,7 +300,7 @@ def test_the_limits_of_parts_ascend_if_stripes_have_nested_ranges(tmp_path: Path
     for write_id in (2, 3):
         put(tmp_path / f"delta_{write_id:07d}_{write_id:07d}/bucket_00000", write_id, 10)
     files = [acid_file(file) for file in sorted(tmp_path.glob("delta_*/bucket_00000"))]
-    found = split_bucket(files, 1)
+    found = split_compaction(compaction(tmp_path, 9, files), 1)
     assert found is not None
     assert [part.keys.up_to for part in found.parts] == [(2, B0, 9), (3, B0, 9), None]
     assert [len(part.inserts) for part in found.parts] == [2, 2, 1]

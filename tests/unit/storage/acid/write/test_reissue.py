@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -24,10 +24,7 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Stretch
 from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
-from tests.support.writer_cases import CASES
-
-if TYPE_CHECKING:
-    from tests.support.writer_cases import WriterCase
+from tests.support.writer_cases import CASES, WriterCase
 
 FS: Final = LocalFileSystem()
 B0: Final = encode(BucketId(0))

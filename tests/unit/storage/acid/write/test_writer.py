@@ -38,8 +38,7 @@ from airflow_hiveacid.storage.acid.write.writer import (
     delete_events,
     insert_events,
 )
-from airflow_hiveacid.storage.orc import batch_size, encoders
-from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc import encoders, view
 from airflow_hiveacid.storage.orc.compression import Compression, decompress
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, Encoder
 from airflow_hiveacid.storage.orc.footer import (
@@ -52,6 +51,7 @@ from airflow_hiveacid.storage.orc.footer import (
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
@@ -610,7 +610,7 @@ def test_bounds_of_long_strings_are_truncated(tmp_path: Path) -> None:
 def test_batches_of_long_strings_are_small_with_or_without_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(view, "BATCH_BYTES", 1_000_000)
     columns = [Column(name="s", type="string")]
     rows = pa.record_batch({"s": ["b" * 20_000 + end] * 1_000})
     tail = read_tail(FS, write(tmp_path, columns, [inserts(rows)]).path)

@@ -17,15 +17,16 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores.given_settings import (
+from airflow_hiveacid.storage.stores.hadoop_settings import (
     JAVA_PATTERN,
     bytes_of,
     given_settings,
     number_of,
+    read_settings,
     travelling,
+    umask_of,
     without_observers,
 )
-from airflow_hiveacid.storage.stores.hadoop_settings import read_settings, umask_of
 from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
 from airflow_hiveacid.storage.stores.hdfs.connect import answer_s, client_settings, open_hdfs
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY, hdfs_errors

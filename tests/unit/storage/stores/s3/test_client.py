@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.names import attempt_of, attempt_path
-from airflow_hiveacid.storage.stores.s3.client import (
-    endpoint_of,
-    is_path_style,
-    region_of,
-    setting_of,
-)
+from airflow_hiveacid.storage.stores.s3 import client
 
 
 @pytest.mark.parametrize(
@@ -37,7 +32,7 @@ from airflow_hiveacid.storage.stores.s3.client import (
 def test_the_endpoint_is_taken_from_the_s3a_settings(
     settings: dict[str, str], endpoint: str | None
 ) -> None:
-    assert endpoint_of("lake", settings) == endpoint
+    assert client.endpoint_of("lake", settings) == endpoint
 
 
 @pytest.mark.parametrize(
@@ -62,19 +57,19 @@ def test_the_region_is_taken_from_settings_endpoint_or_environment(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert region_of("lake", settings) == region
+    assert client.region_of("lake", settings) == region
 
 
 @pytest.mark.parametrize(
     ("said", "is_one"), [("true", True), (" True", True), ("false", False), ("", False)]
 )
 def test_a_boolean_setting_is_parsed_as_in_hadoop(said: str, is_one: bool) -> None:
-    assert is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
+    assert client.is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
 
 
 def test_an_empty_setting_is_treated_as_missing() -> None:
     own = {"fs.s3a.bucket.lake.path.style.access": "", "fs.s3a.path.style.access": "true"}
-    assert setting_of("lake", own, "path.style.access") == "true"
+    assert client.setting_of("lake", own, "path.style.access") == "true"
 
 
 @pytest.mark.parametrize(

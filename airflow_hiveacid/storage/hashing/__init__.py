@@ -1,1 +1,0 @@
-"""Hive's hashes, and the buckets that they select."""
