@@ -269,7 +269,7 @@ def plan_uploads(
         txn_id, write_id = owner
         is_open = txn_id is not None and (txn_id in txns.open or txn_id > txns.high_watermark)
         if write_id is not None:
-            is_open = write_id in write_ids.open or write_id > write_ids.high_watermark
+            is_open |= write_id in write_ids.open or write_id > write_ids.high_watermark
         if not is_open:
             why = "an upload that a dead worker left open"
             removals.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))

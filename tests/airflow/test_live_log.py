@@ -545,8 +545,7 @@ def test_times_may_have_any_offset(on_pod: _OnKubernetes) -> None:
 def test_a_second_with_more_lines_than_an_answer_does_not_stop_the_log(
     on_pod: _OnKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (log_tail, kubernetes_client):
-        monkeypatch.setattr(module, "READ_BYTES", 1000)
+    monkeypatch.setattr(log_tail, "READ_BYTES", 1000)
     monkeypatch.setattr(log_tail, "LOG_BYTES", 100)
     on_pod.write("a line\n" * 100, _BEGAN)
     notice, *shown = on_pod.new()
@@ -564,8 +563,7 @@ def test_a_second_with_more_lines_than_an_answer_does_not_stop_the_log(
 def test_the_rest_of_a_secret_after_lines_that_were_not_read_is_not_shown(
     on_pod: _OnKubernetes, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
-    for module in (log_tail, kubernetes_client):
-        monkeypatch.setattr(module, "READ_BYTES", 1000)
+    monkeypatch.setattr(log_tail, "READ_BYTES", 1000)
     first, rest = secret.split("second", 1)
     on_pod.write("a line\n" * 100 + first, _BEGAN)
     on_pod.new()
@@ -576,8 +574,7 @@ def test_the_rest_of_a_secret_after_lines_that_were_not_read_is_not_shown(
 def test_a_line_longer_than_an_answer_stops_the_log(
     on_pod: _OnKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (log_tail, kubernetes_client):
-        monkeypatch.setattr(module, "READ_BYTES", 1000)
+    monkeypatch.setattr(log_tail, "READ_BYTES", 1000)
     on_pod.write("x" * 2000)
     assert [on_pod.new(), on_pod.new()] == [[], []]
     (line,) = on_pod.new()

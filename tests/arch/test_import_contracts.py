@@ -109,6 +109,28 @@ def test_every_module_in_spark_needs_pyspark() -> None:
     assert {*done.stdout.split()} <= WITHOUT_PYSPARK
 
 
+def test_the_tasks_of_spark_need_no_library_of_the_metastore() -> None:
+    """Executors have only pyspark, pandas, pyarrow and protobuf, as docs/tutorial says."""
+    refused = REFUSAL.replace("top in allowed", "top not in allowed")
+    files = [path for path in (PACKAGE / "spark").rglob("*.py") if _has_tasks(path)]
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    assert len(modules) > 8
+    done = subprocess.run(
+        [sys.executable, "-c", refused],
+        input=json.dumps([["thrift", "hmsclient"], modules]),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _has_tasks(path: Path) -> bool:
+    text = path.read_text()
+    return "run_tasks(" in text or "task_results(" in text or "mapInArrow(" in text
+
+
 def test_the_import_of_a_refused_library_fails(tmp_path: Path) -> None:
     (tmp_path / "greedy.py").write_text("import pytest\n")
     script = REFUSAL.replace(

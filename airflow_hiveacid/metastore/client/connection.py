@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.auth.address import (
     parse_uri,
 )
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
-from airflow_hiveacid.metastore.auth.secret import Refusals
+from airflow_hiveacid.metastore.auth.refusals import Refusals
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException

@@ -185,10 +185,7 @@ def _check_orders(span: Span) -> None:
         end = _end_of_order(span, index)
         in_window = end < len(span) and span.tokens[end].word in {")", "ROWS", "RANGE"}
         is_cut = end < len(span) and span.tokens[end].word in {"LIMIT", "OFFSET"}
-        opening = span.opening(index) if in_window else None
-        if opening is not None and span.word(opening + 1) not in {"SELECT", "WITH"}:
-            is_cut = True  # the order of a window
-        if not is_cut:
+        if not (is_cut or (in_window and _is_in_window(span, index))):
             continue
         for part in span[index + 1 : end].split(","):
             if not any(t.word == "NULLS" for t in part.tokens):
@@ -206,6 +203,17 @@ def _end_of_order(span: Span, index: int) -> int:
             return end
         nested += (word in {"(", "["}) - (word in {")", "]"})
     return len(span)
+
+
+def _is_in_window(span: Span, index: int) -> bool:
+    # `Span.opening` also counts CASE and END, which may be names of columns here.
+    nested = 0
+    for candidate in range(index - 1, -1, -1):
+        word = span.tokens[candidate].word
+        if word == "(" and nested == 0:
+            return span.tokens[candidate + 1].word not in {"SELECT", "WITH"}
+        nested += (word == ")") - (word == "(")
+    return False
 
 
 _PADDED: Final = re.compile(r"(?P<whole>[0-9]*)\.(?P<digits>[0-9]*?)0+(?P<suffix>[bB][dD])?")

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
-from airflow_hiveacid.metastore.auth import secret
+from airflow_hiveacid.metastore.auth import refusals
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer, ServerHalf
@@ -94,7 +94,7 @@ def test_further_calls_send_a_wrong_password_again_only_after_a_growing_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = [1000.0]
-    monkeypatch.setattr(secret, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
 
     def asked(server: SaslServer) -> int:
