@@ -6,7 +6,7 @@ Example:
     >>> spec = JobSpec(
     ...     job_key="dag/run/task",
     ...     metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-    ...     job=DeleteSpec(target="db.t", where="id = 1"),
+    ...     job=statements.DeleteSpec(target="db.t", where="id = 1"),
     ... )
     >>> JobSpec.parse(spec.dump()) == spec
     True
@@ -162,7 +162,7 @@ class JobSpec:
         Jobs with equal digests make the same change.
 
         Example:
-            >>> job = DeleteSpec(target="db.t", where="id = 1")
+            >>> job = statements.DeleteSpec(target="db.t", where="id = 1")
             >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
             ['kind', 'tables', 'target', 'where']

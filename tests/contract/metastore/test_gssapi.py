@@ -15,7 +15,7 @@ import pytest
 from airflow_hiveacid.format import errors, ids
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
-from airflow_hiveacid.metastore.auth import krb5, secret
+from airflow_hiveacid.metastore.auth import krb5, refusals
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
@@ -248,7 +248,7 @@ def test_an_outdated_key_is_not_sent_to_the_kdc_again_for_two_minutes(
     login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [1000.0]
-    monkeypatch.setattr(secret, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     kdc, own = login_lab.kdc, login_lab.kdc.keytab("counted")
     old = own.read_bytes()
     for query in ("modprinc +requires_preauth counted", "cpw -randkey counted"):
