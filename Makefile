@@ -70,9 +70,10 @@ judge: setup ## Hive and Trino against what we write, and the reverse; writes do
 	$(SPARK) -m pytest -m "judge or interop" tests
 	$(SPARK) -m tests.proofs.matrix $(MATRIX)
 
-long: setup ## tests that are one more like others, which `make test` runs
+long: setup ## tests that are one more like others, and ten times the random examples of `make test`
 	$(SPARK) -m pytest -m long tests
 	$(AIRFLOW) -m pytest -m long tests/airflow
+	HIVEACID_EXAMPLES=400 $(SPARK) -m pytest tests/property
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	@tools/system_packages.sh test
@@ -89,7 +90,7 @@ conflicts: setup ## every pair of jobs, in both policies, on both metastores; wr
 	$(SPARK) -m tests.proofs.conflicts $(CONFLICTS)
 
 interleavings: setup ## every pair of jobs with every mishap, and 300,000 plays by chance: an hour of two cores
-	HIVEACID_INTERLEAVINGS=$${HIVEACID_INTERLEAVINGS:-140} $(SPARK) -m pytest tests/interleavings
+	HIVEACID_INTERLEAVINGS=$${HIVEACID_INTERLEAVINGS:-280} $(SPARK) -m pytest -m "" tests/interleavings
 
 histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
 	@tools/system_packages.sh test

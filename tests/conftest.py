@@ -8,6 +8,7 @@ finds them.
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,13 @@ _LABORATORY: Final = (
 pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 
 # A busy machine is no failure: how long an example took says nothing of what it proves.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make long` runs more examples; tests that set their number take a multiple of this one.
+settings.register_profile(
+    "busy",
+    deadline=None,
+    max_examples=int(os.environ.get("HIVEACID_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("busy")
 
 _HERE: Final = Path(__file__).resolve().parent

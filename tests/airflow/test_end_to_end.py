@@ -93,6 +93,7 @@ def test_rows_are_inserted_deleted_and_compacted_and_a_retry_repeats_nothing(
     assert ids_of(warehouse.client, table) == [1, 3]
 
 
+@pytest.mark.long
 def test_a_retry_of_several_statements_skips_the_committed_ones(
     warehouse: Warehouse, table: TableInfo
 ) -> None:

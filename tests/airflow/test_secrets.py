@@ -65,6 +65,7 @@ _NAMES: Final = (
 )
 # What a bearer token may consist of, with characters that URLs escape.
 _SECRETS: Final = {name: f"{secrets.token_hex(12)}+~/{at}" for at, name in enumerate(_NAMES)}
+_FORMS: Final = {name: [*forms_of(secret.encode())] for name, secret in _SECRETS.items()}
 _ASSET: Final = Asset(name="t", uri="hive://hms:10000/demo/orders")
 _GIVEN: Final = ("a setting of Spark", "a keystore's password", "a variable of the driver")
 
@@ -73,12 +74,12 @@ def _leaks(
     places: Mapping[str, str], allowed: Collection[tuple[str, str]] = ()
 ) -> list[tuple[str, str]]:
     """The places in which a secret is, and the secret's name."""
+    contents = {place: text.encode() for place, text in places.items()}
     return [
         (place, name)
-        for place, text in places.items()
-        for name, secret in _SECRETS.items()
-        if (place, name) not in allowed
-        and any(form in text.encode() for form in forms_of(secret.encode()))
+        for place, content in contents.items()
+        for name, forms in _FORMS.items()
+        if (place, name) not in allowed and any(form in content for form in forms)
     ]
 
 
@@ -262,6 +263,7 @@ def test_a_task_on_the_worker_leaves_no_secret(
 
 
 @pytest.mark.parametrize("is_deferred", [False, True])
+@pytest.mark.long_cases("False")
 def test_a_task_on_yarn_leaves_no_secret(
     spark: airflow_support.FakeSpark,
     logs: _Logs,
@@ -342,6 +344,7 @@ def test_rendered_templates_mask_values_whose_name_suggests_a_secret(*, is_mappe
 @pytest.mark.parametrize(
     "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
 )
+@pytest.mark.long_cases("headers.Authorization")
 def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
     spark: airflow_support.FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

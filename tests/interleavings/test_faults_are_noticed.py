@@ -27,7 +27,7 @@ from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
 
 _MOST: Final = 3000
-_FEW: Final = 30
+_FEW: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,11 @@ FAULTS: Final = tuple(_faults())
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name.replace(" ", "-"))
+@pytest.mark.long_cases(  # chance finds them late
+    "a-snapshot-is-taken-before-the-claim",
+    "a-local-directory-goes-file-by-file",
+    "a-cleaner-does-not-look-for-tags",
+)
 def test_each_fault_of_the_past_is_detected_if_it_is_put_back(
     fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:

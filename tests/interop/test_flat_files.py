@@ -163,6 +163,7 @@ def test_every_reader_reads_every_type_as_it_was_inserted(
     [(FLAT, JAVA, 0), (OURS, CPP, 1)],
     ids=["Java's stripe", "C++'s stripe"],
 )
+@pytest.mark.long_cases("C++'s stripe")
 def test_every_reader_reads_a_file_with_a_copied_and_an_encoded_stripe(
     case: WriterCase,
     writer: int,

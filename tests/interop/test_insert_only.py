@@ -217,6 +217,7 @@ def test_a_table_that_we_create_has_the_same_definition_as_hives(
         (TransactionalKind.INSERT_ONLY, "parquet"),
     ],
 )
+@pytest.mark.long_cases("*.INSERT_ONLY-orc")
 def test_a_filter_of_hive_hides_no_row_after_our_compaction(
     lab4: Lab, hive_judge: HiveJudge, kind: TransactionalKind, format_: str
 ) -> None:

@@ -18,7 +18,7 @@ SAMPLE = [
 
 @pytest.mark.promise("D12", "W18")
 @pytest.mark.parametrize("name", SAMPLE)
-@pytest.mark.long_cases("full ACID, partitions by date*")
+@pytest.mark.long_cases("full ACID, partitions by date*", "insert-only*")
 def test_all_readers_read_the_same_rows_of_a_table_that_hive_and_we_write_in_turn(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, name: str
 ) -> None:

@@ -60,7 +60,7 @@ def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:
 @pytest.mark.promise("F1")
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.long_cases("partitioned", "bucketed", "bucketed by version 1")
+@pytest.mark.long_cases("plain", "partitioned", "bucketed", "bucketed by version 1")
 def test_hive_and_its_readers_return_our_rows_after_every_step(
     lab4: Lab,
     shape: str,

@@ -16,7 +16,12 @@ from tests.judges.engine import HiveJudge
 from tests.support.spark_lab import Lab
 from tests.support.transaction_lives import COLUMNS, NAMES, Life, identities, run
 
-SEEDS: Final = (pytest.param(1, marks=pytest.mark.long), 2)
+# Seeds, and how many statements each transaction has.
+LIVES: Final = (
+    (2, (3, 5)),
+    pytest.param(2, (3, 5, 4), marks=pytest.mark.long),
+    pytest.param(1, (3, 5, 4), marks=pytest.mark.long),
+)
 
 
 def check_hive(life: Life, judge: HiveJudge) -> None:
@@ -62,16 +67,17 @@ def check_bare(life: Life, readers: tuple[BareReader, ...]) -> None:
 
 
 @pytest.mark.promise("W8")
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("seed", "counts"), LIVES)
 def test_hive_and_its_readers_return_our_rows_after_random_transactions(
     lab4: Lab,
     seed: int,
+    counts: tuple[int, ...],
     hive_judge: HiveJudge,
     bare_reader_4: BareReader,
     bare_reader_3: BareReader,
 ) -> None:
     life = Life(lab4, seed, partitioned=seed % 2 == 0, buckets=2 if seed % 2 else 0)
-    for count in (3, 5, 4):
+    for count in counts:
         run(life, count)
         check_hive(life, hive_judge)
         check_bare(life, (bare_reader_4, bare_reader_3))

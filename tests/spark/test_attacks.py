@@ -162,6 +162,7 @@ def test_a_merge_source_of_a_different_type_matches_the_partition_with_an_equal_
     assert [(r[0], r[1], r[2]) for r in lab4.rows("t")] == [(1, "new", "01"), (2, "b", "2")]
 
 
+@pytest.mark.long
 @pytest.mark.promise("W7")
 def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string", "w": "string"})
@@ -173,6 +174,7 @@ def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(la
     assert {r[1] for r in lab4.rows("t")} == {"v"}
 
 
+@pytest.mark.long
 @pytest.mark.promise("W5")
 def test_a_condition_or_assignment_can_contain_a_subquery(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string"}, partition={"p": "int"})
@@ -185,6 +187,7 @@ def test_a_condition_or_assignment_can_contain_a_subquery(lab4: Lab) -> None:
 
 @pytest.mark.promise("W4")
 @pytest.mark.parametrize("kind", ["string", "char(3)"])  # Spark's reader reads no char
+@pytest.mark.long_cases("char(3)")
 def test_columns_can_have_any_name_that_hive_allows(lab4: Lab, kind: str) -> None:
     names = ("__partition_0", "a`b", "c.d", "f g")
     lab4.table("t", {**dict.fromkeys(names, "int"), "c": kind}, partition={"p": "string"})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -15,6 +16,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, SourceSpec
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
@@ -22,18 +24,30 @@ from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 from tests.support.merge_clauses import UPDATE_ALL, unmatched_insert
-from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import B1, insert, write_acid
 
 
+@pytest.fixture(scope="module")
+def t(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """One table for all tests that leave it as it is."""
+    for lab in make_lab(spark, hive_metastore):
+        yield filled(lab)
+
+
 @pytest.fixture
-def t(lab4: Lab) -> Lab:
-    lab4.table(
+def own(lab4: Lab) -> Lab:
+    """Such a table for one test."""
+    return filled(lab4)
+
+
+def filled(lab: Lab) -> Lab:
+    lab.table(
         "t", {"id": "bigint", "n": "int", "b": "int"}, partition={"p": "int"}, buckets=("b", 2)
     )
-    lab4.insert("t", [(1, 1, 1, 1), (2, 2, 2, 2)], ["id", "n", "b", "p"])
-    return lab4
+    lab.insert("t", [(1, 1, 1, 1), (2, 2, 2, 2)], ["id", "n", "b", "p"])
+    return lab
 
 
 def untouched(lab: Lab) -> None:
@@ -82,6 +96,7 @@ def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
 
 
 @pytest.mark.parametrize(("column", "row"), [("b", (1, 5, 2, 1)), ("p", (1, 5, 1, 2))])
+@pytest.mark.long_cases("p-*")
 def test_a_merge_that_updates_a_bucket_or_partition_value_is_refused(
     t: Lab, column: str, row: tuple[int, ...]
 ) -> None:
@@ -91,6 +106,7 @@ def test_a_merge_that_updates_a_bucket_or_partition_value_is_refused(
 
 
 @pytest.mark.parametrize("key", [1.5, "x", 2**63])
+@pytest.mark.long_cases("1.5")
 def test_the_error_quotes_a_merge_key_that_does_not_fit_its_column(t: Lab, key: object) -> None:
     words = rf"{t.db}\.t: column 'id' is bigint.*'{key}'"
     with pytest.raises(errors.TypeMismatchError, match=words):
@@ -105,10 +121,12 @@ def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(t:
     untouched(t)
 
 
-def test_two_source_rows_for_one_target_row_are_allowed_if_only_one_meets_a_clause(t: Lab) -> None:
+def test_two_source_rows_for_one_target_row_are_allowed_if_only_one_meets_a_clause(
+    own: Lab,
+) -> None:
     clause = dataclasses.replace(UPDATE_ALL, condition="s.n = 6", set={"n": "s.n"})
-    t.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [clause])
-    assert t.rows("t") == [(1, 6, 1, 1), (2, 2, 2, 2)]
+    own.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [clause])
+    assert own.rows("t") == [(1, 6, 1, 1), (2, 2, 2, 2)]
 
 
 def test_the_error_about_an_unknown_column_lists_the_existing_columns(t: Lab) -> None:
@@ -157,66 +175,66 @@ def test_the_error_about_an_unreachable_metastore_contains_its_address(t: Lab) -
 
 
 @pytest.mark.promise("L5")
-def test_a_lock_that_times_out_raises_an_error_and_leaves_no_waiting_lock(t: Lab) -> None:
+def test_a_lock_that_times_out_raises_an_error_and_leaves_no_waiting_lock(own: Lab) -> None:
 
-    table = t.info("t")
+    table = own.info("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
     with (
-        connect(t.endpoint) as other,
-        begin(other, job_terms(f"{t.db}/other"), writes=[access]) as txn,
+        connect(own.endpoint) as other,
+        begin(other, job_terms(f"{own.db}/other"), writes=[access]) as txn,
     ):
-        with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {t.db}\.t after"):
-            t.delete("t", lock_timeout_s=1.0)
-        assert {k.txn_id for k in t.client.show_locks(table.ref)} == {txn.txn_id}
+        with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {own.db}\.t after"):
+            own.delete("t", lock_timeout_s=1.0)
+        assert {k.txn_id for k in own.client.show_locks(table.ref)} == {txn.txn_id}
         txn.abandon()
-    untouched(t)
+    untouched(own)
 
 
-def test_a_job_whose_transaction_was_aborted_meanwhile_fails_and_changes_nothing(t: Lab) -> None:
+def test_a_job_whose_transaction_was_aborted_meanwhile_fails_and_changes_nothing(own: Lab) -> None:
     def abort_at(step: str) -> Callable[[str], None]:
         def hook(reached: str) -> None:
             if reached == step:
-                (txn,) = {k.txn_id for k in t.client.show_locks(t.info("t").ref)}
+                (txn,) = {k.txn_id for k in own.client.show_locks(own.info("t").ref)}
                 assert txn is not None
-                t.client.abort_txn(txn)
+                own.client.abort_txn(txn)
 
         return hook
 
     for step in ("staged", "published"):
         with pytest.raises(errors.TransactionAbortedError, match="is aborted"):
-            t.delete("t", "id = 1", on_step=abort_at(step))
-        assert t.rows("t") == [(1, 1, 1, 1), (2, 2, 2, 2)]
+            own.delete("t", "id = 1", on_step=abort_at(step))
+        assert own.rows("t") == [(1, 1, 1, 1), (2, 2, 2, 2)]
 
 
-def test_the_error_about_a_location_without_write_permission_names_it(t: Lab) -> None:
+def test_the_error_about_a_location_without_write_permission_names_it(own: Lab) -> None:
     # Nobody makes a directory in the kernel's own file system, not even root.
-    t.table("fixed", {"id": "bigint"})
-    t.root("fixed").rmdir()
-    t.root("fixed").symlink_to("/sys/kernel")
+    own.table("fixed", {"id": "bigint"})
+    own.root("fixed").rmdir()
+    own.root("fixed").symlink_to("/sys/kernel")
     with pytest.raises(errors.LocationPermissionError, match=r"no permission to write .*fixed"):
-        t.delete("fixed")
+        own.delete("fixed")
 
 
-def test_the_error_about_a_damaged_file_names_it_and_nothing_is_written(t: Lab) -> None:
-    (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
+def test_the_error_about_a_damaged_file_names_it_and_nothing_is_written(own: Lab) -> None:
+    (file,) = own.root("t").glob("p=1/delta_*/bucket_*")
     content = file.read_bytes()
     file.write_bytes(content[:-20] + b"\0" * 20)
     with pytest.raises(errors.CorruptFileError, match=file.name):
-        t.update("t", {"n": "0"})
+        own.update("t", {"n": "0"})
     with pytest.raises(errors.CorruptFileError, match=file.name):
-        t.compact("t", CompactionChoice.MAJOR, partition="p=1")
+        own.compact("t", CompactionChoice.MAJOR, partition="p=1")
     file.write_bytes(content)
-    untouched(t)
+    untouched(own)
 
 
-def test_delete_events_for_a_bucket_without_a_data_file_raise_an_error(t: Lab) -> None:
-    t.delete("t", "id = 1")
-    (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
+def test_delete_events_for_a_bucket_without_a_data_file_raise_an_error(own: Lab) -> None:
+    own.delete("t", "id = 1")
+    (file,) = own.root("t").glob("p=1/delta_*/bucket_*")
     file.unlink()
     with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
-        t.rows("t")
+        own.rows("t")
     with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
-        t.compact("t", CompactionChoice.MAJOR, partition="p=1")
+        own.compact("t", CompactionChoice.MAJOR, partition="p=1")
 
 
 def test_a_sorted_table_is_refused(t: Lab) -> None:

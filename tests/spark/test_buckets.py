@@ -37,7 +37,7 @@ def astray(lab: Lab, buckets: int, version: int) -> list[str]:
 
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize(("version", "buckets"), [(OLD, 5), (MURMUR, 5), (MURMUR, 32)])
-@pytest.mark.long_cases("2-5", "1-5")
+@pytest.mark.long_cases("2-32", "1-5")
 def test_every_file_contains_only_rows_of_its_own_bucket(
     lab4: Lab, version: int, buckets: int
 ) -> None:

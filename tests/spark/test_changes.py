@@ -36,7 +36,9 @@ def shape(request: pytest.FixtureRequest) -> dict[str, object]:
 @pytest.mark.promise("W5")
 @pytest.mark.promise("W6")
 @pytest.mark.promise("D10")
-@pytest.mark.long_cases("4.0.1-plain", "4.0.1-bucketed", "3.1.3-partitioned*", "3.1.3-bucketed")
+@pytest.mark.long_cases(
+    "4.0.1-plain", "4.0.1-partitioned", "4.0.1-bucketed", "3.1.3-partitioned*", "3.1.3-bucketed"
+)
 def test_insert_update_delete_and_merge_leave_the_expected_rows_and_counts(
     lab: Lab, shape: dict
 ) -> None:

@@ -90,6 +90,7 @@ def test_cleaning_waits_for_a_transaction_without_a_lock_and_names_its_owner(
     client.abort_txn(silent)
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_cleaning_waits_for_a_reader_of_the_table_and_names_its_query(compacted: Lab) -> None:
     lab = compacted
     reader = lab.client.open_txn()
@@ -123,7 +124,7 @@ def test_cleaning_waits_for_a_transaction_that_requests_a_lock_after_the_note(
 
 @pytest.mark.promise("K11")
 @pytest.mark.parametrize("key", ["NO_CLEANUP", "no_cleanup"])
-@pytest.mark.long_cases("*-no_cleanup")
+@pytest.mark.long_cases("*-no_cleanup", "3.1.3-*")
 def test_a_table_with_the_no_cleanup_property_is_not_cleaned(compacted: Lab, key: str) -> None:
     lab = compacted
     ref = TableRef(lab.db, "t")
@@ -154,7 +155,7 @@ def test_our_cleaning_also_cleans_a_kept_table(lab: Lab) -> None:
 
 @pytest.mark.promise("K11")
 @pytest.mark.parametrize("key", ["NO_AUTO_COMPACTION", "no_auto_compaction"])
-@pytest.mark.long_cases("*-no_auto_compaction")
+@pytest.mark.long_cases("*-no_auto_compaction", "3.1.3-*")
 def test_a_table_with_the_no_auto_compaction_property_is_compacted_only_on_request(
     lab: Lab, key: str
 ) -> None:

@@ -61,6 +61,7 @@ def visible(root: Path) -> list[str]:
 
 @pytest.mark.promise("D7")
 @pytest.mark.promise("D8")
+@pytest.mark.long_cases("3.1.3")
 def test_a_flat_table_becomes_full_acid_without_moving_its_files(lab: Lab) -> None:
     root = flat_table(lab)
     filled(root, f000000_0=(1, 2), f000000_0_copy_1=(3,), f000001_0=(4, 5))

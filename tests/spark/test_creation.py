@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
-from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 from tests.support.spark_submit import submit
 
 LOST = errors.MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
@@ -93,6 +96,14 @@ def test_an_existing_table_raises_an_error_unless_if_not_exists_is_given(lab4: L
     assert lab4.rows("t") == [(1,)]
 
 
+@pytest.fixture(scope="module")
+def only_s(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """One database for all statements that fail and leave no table."""
+    for lab in make_lab(spark, hive_metastore):
+        lab.script(SOURCE)
+        yield lab
+
+
 @pytest.mark.parametrize(
     ("query", "error"),
     [
@@ -106,14 +117,13 @@ def test_an_existing_table_raises_an_error_unless_if_not_exists_is_given(lab4: L
 )
 @pytest.mark.promise("W3")
 def test_a_failed_create_table_as_select_leaves_no_table(
-    lab4: Lab, query: str, error: type[Exception]
+    only_s: Lab, query: str, error: type[Exception]
 ) -> None:
-    lab4.script(SOURCE)
     with pytest.raises(error):
-        lab4.script(f"CREATE TABLE t AS {query}")
-    assert lab4.client.list_tables(lab4.db) == ("s",)
-    assert [p.name for p in lab4.root("s").parent.iterdir()] == ["s"]
-    assert lab4.client.show_locks() == ()
+        only_s.script(f"CREATE TABLE t AS {query}")
+    assert only_s.client.list_tables(only_s.db) == ("s",)
+    assert [p.name for p in only_s.root("s").parent.iterdir()] == ["s"]
+    assert only_s.client.show_locks() == ()
 
 
 @pytest.mark.promise("W3")

@@ -111,7 +111,7 @@ OTHERS = [(10, 2), (20, 2), (30, 2)]
         (CompactionChoice.MAJOR, drop_and_make_again, [(8, 1)]),
     ],
 )
-@pytest.mark.long_cases("3.1.3-CompactionChoice.MAJOR-*", "3.1.3-CompactionChoice.MINOR-truncate*")
+@pytest.mark.long_cases("3.1.3-*.MAJOR-*", "3.1.3-*.MINOR-truncate*", "4.0.1-*.MAJOR-truncate-*")
 def test_neither_an_exclusive_statement_nor_a_later_reader_waits_for_a_compaction(
     lab: Lab, act: Callable[[Lab], None], rows: list[Row], choice: CompactionChoice
 ) -> None:
@@ -155,6 +155,7 @@ def test_neither_an_exclusive_statement_nor_a_later_reader_waits_for_a_compactio
 
 
 @pytest.mark.promise("C8")
+@pytest.mark.long_cases("3.1.3")
 def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) -> None:
     made(lab)
 
@@ -180,6 +181,7 @@ def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) ->
     assert lab.directories("t", "p=1") == [f"delta_000000{i}_000000{i}_0000" for i in (1, 2, 3)]
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(lab: Lab) -> None:
     made(lab)
     table = lab.info("t")

@@ -20,7 +20,7 @@ from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 from tests.support.spark_lab import Lab, Row
 
-STEPS = 12
+STEPS = 8
 UPSERT = (
     matched_delete("s.v < 0"),
     matched_update({"v": "s.v + t.v"}),

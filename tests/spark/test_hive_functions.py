@@ -78,6 +78,7 @@ def test_a_cast_of_text_with_blanks_to_an_integer_is_refused(lab4: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["tinyint", "smallint", "int", "bigint"])
+@pytest.mark.long_cases("tinyint", "smallint", "bigint")
 def test_a_cast_written_as_a_function_call_refuses_text_with_blanks(lab4: Lab, name: str) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "n": name})

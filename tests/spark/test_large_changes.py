@@ -7,7 +7,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from tests.support.spark_lab import Lab
 
-ROWS = 1_600_000
+ROWS = 1_100_000
 
 
 def test_more_than_a_million_rows_can_be_inserted_and_deleted_twice(lab4: Lab) -> None:

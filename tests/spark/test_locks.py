@@ -79,7 +79,7 @@ def test_a_job_locks_the_partitions_of_its_source_and_not_the_table(lab4: Lab) -
 
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("kind", ["update", "delete", "merge"])
-@pytest.mark.long_cases("3.1.3-delete")
+@pytest.mark.long_cases("3.1.3-delete", "3.1.3-update", "4.0.1-delete")
 def test_a_change_locks_only_the_partitions_it_changes(lab: Lab, kind: str) -> None:
     partitioned(lab)
     found = locks_inside(lab, change_of(lab, kind, 2))
@@ -90,7 +90,7 @@ def test_a_change_locks_only_the_partitions_it_changes(lab: Lab, kind: str) -> N
 @pytest.mark.promise("L3")
 @pytest.mark.promise("W20")
 @pytest.mark.parametrize("kind", ["update", "merge"])
-@pytest.mark.long_cases("3.1.3-update")
+@pytest.mark.long_cases("3.1.3-update", "4.0.1-update")
 def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: str) -> None:
     partitioned(lab)
     barrier = Barrier(2)
@@ -113,7 +113,7 @@ def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: st
 
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("spelling", ["01", " 1", "+1"])
-@pytest.mark.long_cases("+1")
+@pytest.mark.long_cases("+1", " 1")
 def test_a_static_partition_is_locked_and_overwritten_under_its_normalized_name(
     lab4: Lab, spelling: str
 ) -> None:

@@ -176,7 +176,7 @@ MAYBE = ("s.v <> 's0' AND t.p < 2", lambda t, s: s["v"] and s["v"] != "s0" and t
     [("update", None), ("delete", MAYBE), ("both", SAME_P), ("none", MAYBE)],
     ids=["gone are updated", "gone are deleted", "gone are either", "gone stay"],
 )
-@pytest.mark.long_cases("*-plain")
+@pytest.mark.long_cases("*-plain", "gone are deleted-*", "gone stay-*")
 def test_a_merge_leaves_the_rows_of_the_model(
     lab4: Lab,
     rules: str,

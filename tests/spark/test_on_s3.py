@@ -144,6 +144,7 @@ def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3
 
 @on_4
 @pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+@pytest.mark.long_cases("*.FULL_ACID-*")
 def test_a_table_on_s3_can_be_restored_to_a_version(
     lab: Lab, s3: MotoS3, kind: TransactionalKind
 ) -> None:

@@ -6,6 +6,7 @@ And texts reach no further than the tables: no Java, no files of the driver, no 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
@@ -23,7 +25,7 @@ from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab, make_lab
 
 HOSTILE = "zz' OR '1'='1"
 CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 5)  # noqa: DTZ001 - a wall clock
@@ -132,11 +134,22 @@ def test_markers_are_bound_in_windows_limits_and_values(spark: SparkSession) -> 
 
 @pytest.fixture
 def t(lab4: Lab) -> Lab:
-    lab4.table(
+    return filled(lab4)
+
+
+@pytest.fixture(scope="module")
+def unchanged(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """One for all statements that are refused and change nothing."""
+    for lab in make_lab(spark, hive_metastore):
+        yield filled(lab)
+
+
+def filled(lab: Lab) -> Lab:
+    lab.table(
         "t",
         {"id": "bigint", "v": "string", "n": "decimal(9,2)", "d": "date", "ts": "timestamp"},
     )
-    lab4.insert(
+    lab.insert(
         "t",
         [
             (1, "one", "1.50", "2026-01-01", "2026-01-01 00:00:00"),
@@ -145,7 +158,7 @@ def t(lab4: Lab) -> Lab:
         ],
         ["id", "v", "n", "d", "ts"],
     )
-    return lab4
+    return lab
 
 
 def ids(lab: Lab) -> list[object]:
@@ -169,6 +182,9 @@ def ids(lab: Lab) -> list[object]:
         ("EXISTS (SELECT 1 WHERE t.v = :v)", HOSTILE, [1, 3]),
     ],
 )
+@pytest.mark.long_cases(
+    "v = :v-None-*", "v = :v-' OR true*", "n = *", "d < *", "ts = *", "nullif(id, 3) > *", "id IN*"
+)
 def test_a_delete_with_a_parameter_deletes_only_the_matching_rows(
     t: Lab, where: str, value: object, left: list[int]
 ) -> None:
@@ -189,6 +205,7 @@ def test_a_delete_with_a_parameter_deletes_only_the_matching_rows(
         "nullif(id, 3) < 9223372036854775807.0000000000000000001",
     ],
 )
+@pytest.mark.long_cases("-9*", "*BD", "*bd", "*807.5")
 def test_null_is_not_less_than_a_number_beyond_bigint(t: Lab, where: str) -> None:
     t.run(statements.DeleteSpec(target=f"{t.db}.t", where=where))
     assert ids(t) == [3]
@@ -318,21 +335,21 @@ def test_an_invalid_filter_on_a_partition_column_raises_a_typed_error(lab4: Lab)
             read_table(lab4.spark, name, snapshot, where="p = :p", parameters={"p": [1]})
 
 
-def test_the_error_names_a_marker_without_a_value_or_with_a_misplaced_list(t: Lab) -> None:
-    target = f"{t.db}.t"
+def test_the_error_names_a_marker_without_a_value_or_with_a_misplaced_list(unchanged: Lab) -> None:
+    target = f"{unchanged.db}.t"
     with pytest.raises(errors.ExpressionError, match=r"no value for :v"):
-        t.run(statements.DeleteSpec(target=target, where="v = :v"))
+        unchanged.run(statements.DeleteSpec(target=target, where="v = :v"))
     with pytest.raises(
         errors.ExpressionError, match=r":v is a list, and a list is allowed only in IN"
     ):
-        t.run(job_with(statements.DeleteSpec(target=target, where="v = :v"), {"v": ["a"]}))
+        unchanged.run(job_with(statements.DeleteSpec(target=target, where="v = :v"), {"v": ["a"]}))
     with pytest.raises(errors.SourceUnreadableError, match=r"no value for :v"):
-        t.run(
+        unchanged.run(
             statements.InsertSpec(
                 target=target, source=statements.SourceSpec(tables={}, query="SELECT :v AS id")
             )
         )
-    assert ids(t) == [1, 2, 3]
+    assert ids(unchanged) == [1, 2, 3]
 
 
 @pytest.fixture
@@ -374,21 +391,23 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("where", REFUSED)
-def test_sql_text_cannot_call_java_or_read_files(t: Lab, secret: Path, where: str) -> None:
+def test_sql_text_cannot_call_java_or_read_files(unchanged: Lab, secret: Path, where: str) -> None:
     text = where.format(secret=secret)
-    target = f"{t.db}.t"
-    system = t.spark._jvm.java.lang.System  # type: ignore[union-attr]
+    target = f"{unchanged.db}.t"
+    system = unchanged.spark._jvm.java.lang.System  # type: ignore[union-attr]
     with pytest.raises(errors.HiveAcidError) as refused:
-        t.run(statements.DeleteSpec(target=target, where=text))
+        unchanged.run(statements.DeleteSpec(target=target, where=text))
     assert isinstance(refused.value, errors.UnsafeTextError | errors.ExpressionError)
     assert system.getProperty("hiveacid.seen") is None
     with pytest.raises(errors.HiveAcidError):
-        t.run(statements.UpdateSpec(target=target, set={"v": f"CASE WHEN {text} THEN 'x' END"}))
+        unchanged.run(
+            statements.UpdateSpec(target=target, set={"v": f"CASE WHEN {text} THEN 'x' END"})
+        )
     source = statements.SourceSpec(table=target, query=f"SELECT id FROM source t WHERE {text}")
     with pytest.raises(errors.HiveAcidError):
-        t.run(statements.InsertSpec(target=target, source=source))
-    assert ids(t) == [1, 2, 3]
-    assert t.directories("t") == ["delta_0000001_0000001_0000"]
+        unchanged.run(statements.InsertSpec(target=target, source=source))
+    assert ids(unchanged) == [1, 2, 3]
+    assert unchanged.directories("t") == ["delta_0000001_0000001_0000"]
 
 
 @pytest.mark.parametrize(

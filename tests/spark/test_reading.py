@@ -14,6 +14,7 @@ COLUMNS = {"id": "bigint", "v": "int"}
 
 @pytest.mark.promise("T9")
 @pytest.mark.promise("T10")
+@pytest.mark.long_cases("3.1.3")
 def test_all_frames_of_one_snapshot_see_the_same_point_in_time(lab: Lab) -> None:
     for name in ("a", "b"):
         lab.table(name, COLUMNS)

@@ -34,7 +34,7 @@ def passed_over(lab: Lab) -> int:
 
 
 @pytest.mark.parametrize("name", ROOT_NAMES)
-@pytest.mark.long_cases("operation", "originalTransaction", "currentTransaction")
+@pytest.mark.long_cases("operation", "originalTransaction", "rowId", "currentTransaction")
 def test_columns_named_like_acid_root_columns_can_be_read_and_changed(lab4: Lab, name: str) -> None:
     lab4.table("t", {"id": "bigint", name: "bigint", "v": "int"})
     columns = ["id", name, "v"]

@@ -168,6 +168,7 @@ def test_hives_cleaner_keeps_the_inputs_of_our_compaction_while_a_reader_needs_t
 
 
 @pytest.mark.promise("V7")
+@pytest.mark.long_cases("by the lowest open transaction")
 def test_hives_cleaner_removes_nothing_from_a_kept_table(lab_cleaning: Lab) -> None:
     lab = lab_cleaning
     lab.table("kept", {"id": "bigint"})

@@ -70,6 +70,7 @@ def insert_rows(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("choice", [CompactionChoice.AUTO, CompactionChoice.MINOR])
+@pytest.mark.long_cases("*.MINOR")
 def test_our_compaction_serves_a_request_of_hives_initiator(
     lab_initiating: Lab, choice: CompactionChoice
 ) -> None:

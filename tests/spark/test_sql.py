@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.statements import (
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    TransactionSpec,
+)
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
-from tests.support.spark_lab import Lab, Row
+from tests.support.spark_lab import Lab, Row, make_lab
 
 
 def run(lab: Lab, text: str) -> list[JobResult]:
@@ -21,23 +30,44 @@ def run(lab: Lab, text: str) -> list[JobResult]:
 @pytest.fixture
 def shop(lab4: Lab) -> Lab:
     """Customers by country and day, orders of theirs; the columns' orders differ on purpose."""
-    lab4.table(
+    return filled_shop(lab4)
+
+
+@pytest.fixture(scope="module")
+def unchanged_shop(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """One for all tests of statements that are refused and change nothing."""
+    for lab in make_lab(spark, hive_metastore):
+        yield filled_shop(lab)
+
+
+@pytest.fixture(scope="module")
+def contents(unchanged_shop: Lab) -> dict[str, tuple[list[Row], list[str]]]:
+    """The rows and directories of its tables."""
+    return contents_of(unchanged_shop)
+
+
+def contents_of(lab: Lab) -> dict[str, tuple[list[Row], list[str]]]:
+    return {name: (lab.rows(name), lab.directories(name)) for name in ("customers", "orders")}
+
+
+def filled_shop(lab: Lab) -> Lab:
+    lab.table(
         "customers",
         {"id": "bigint", "name": "string", "spent": "decimal(10,2)"},
         partition={"country": "string", "day": "int"},
     )
-    lab4.table("orders", {"spent": "decimal(10,2)", "customer": "bigint", "id": "bigint"})
-    lab4.table("t", {"s": "struct<x:int,t:string>", "t": "struct<x:int>", "x": "int"})
-    run(
-        lab4,
-        """
+    lab.table("orders", {"spent": "decimal(10,2)", "customer": "bigint", "id": "bigint"})
+    lab.table("t", {"s": "struct<x:int,t:string>", "t": "struct<x:int>", "x": "int"})
+    text = """
         INSERT INTO customers PARTITION (country = 'AT', day) VALUES
             (1, 'Ada', 10.50, 1), (2, 'Bo;b', 0, '2');  -- day is the last column
         INSERT INTO customers (day, id, country, name) VALUES (1, 3, 'DE', 'C\\'\\u00e9\\n');
         INSERT INTO TABLE orders VALUES (1.25, 1, 100), (2.5, 1, 101), (4, 9, 102);
-        """,
-    )
-    return lab4
+    """
+    # One job in place of three.
+    inserts = tuple(statement.job for statement in read_script(text, lab.db))
+    lab.run(TransactionSpec(statements=inserts))
+    return lab
 
 
 CUSTOMERS: list[Row] = [
@@ -78,14 +108,16 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     assert [row[1:] for row in shop.rows("orders")] == [(1, 100)]
 
 
-def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(shop: Lab) -> None:
+def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(
+    unchanged_shop: Lab,
+) -> None:
     for text in (
         "INSERT INTO orders SELECT spent, id FROM orders",
         "INSERT INTO customers PARTITION (day, country) SELECT 1, 'x', 2, 3, 'AT'",
         "INSERT INTO customers PARTITION (country = 'AT') SELECT 1, 'x', 2, 3",
     ):
         with pytest.raises(errors.ConfigurationError):
-            run(shop, text)
+            run(unchanged_shop, text)
 
 
 def test_aliases_that_equal_column_names_are_resolved_correctly(shop: Lab) -> None:
@@ -198,6 +230,7 @@ def test_subqueries_in_conditions_and_expressions_can_read_acid_tables(shop: Lab
 
 
 @pytest.mark.parametrize("in_partitions", [False, True])
+@pytest.mark.long_cases("False")
 def test_subqueries_in_the_clauses_of_a_merge_can_read_acid_tables(
     shop: Lab, in_partitions: bool
 ) -> None:
@@ -291,17 +324,20 @@ def test_columns_without_a_value_get_their_default(
     ],
 )  # fmt: skip
 def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_changes(
-    shop: Lab, text: str, column: str, value: str
+    unchanged_shop: Lab,
+    contents: dict[str, tuple[list[Row], list[str]]],
+    text: str,
+    column: str,
+    value: str,
 ) -> None:
-    before = {name: (shop.rows(name), shop.directories(name)) for name in ("customers", "orders")}
     with pytest.raises(
         errors.TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
     ) as refused:
-        run(shop, text)
+        run(unchanged_shop, text)
     message = str(refused.value)
     assert f"column {column}" in message
     assert f"the value is {value}" in message
-    assert {name: (shop.rows(name), shop.directories(name)) for name in before} == before
+    assert contents_of(unchanged_shop) == contents
 
 
 def test_a_text_that_fits_its_column_is_converted(shop: Lab) -> None:
@@ -413,10 +449,12 @@ def test_constraints_are_checked_for_the_whole_row_whichever_columns_change(
     assert customers(shop) == [CUSTOMERS[0], (2, "x", "0.00", "AT", 2)]
 
 
-def test_a_column_missing_in_a_subquery_is_not_resolved_from_the_outer_statement(shop: Lab) -> None:
+def test_a_column_missing_in_a_subquery_is_not_resolved_from_the_outer_statement(
+    unchanged_shop: Lab,
+) -> None:
     with pytest.raises(errors.UnknownColumnError, match="name"):
-        run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
-    assert customers(shop) == CUSTOMERS
+        run(unchanged_shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
+    assert customers(unchanged_shop) == CUSTOMERS
 
 
 def test_tables_of_a_subquery_in_a_condition_are_locked_and_read_in_one_snapshot(shop: Lab) -> None:
@@ -436,6 +474,7 @@ def test_tables_of_a_subquery_in_a_condition_are_locked_and_read_in_one_snapshot
     assert customers(shop) == CUSTOMERS[1:]
 
 
+@pytest.mark.long
 def test_a_compaction_can_be_requested_by_sql_text(shop: Lab) -> None:
     (result,) = run(
         shop, "ALTER TABLE customers PARTITION (country = 'AT', day = 1) COMPACT 'major' AND WAIT"

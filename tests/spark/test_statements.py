@@ -152,6 +152,7 @@ def overwrite(lab: Lab, source: SourceSpec) -> InsertSpec:
 
 
 @pytest.mark.promise("T11")
+@pytest.mark.long_cases("3.1.3")
 def test_each_statement_opens_at_most_one_transaction_and_always_ends_it(lab: Lab) -> None:
     lab.table("t", COLUMNS)
 

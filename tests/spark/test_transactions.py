@@ -65,6 +65,7 @@ def live(life: Life, transactions: int) -> None:
         life.check()
 
 
+@pytest.mark.long
 @pytest.mark.promise("T24")
 @pytest.mark.promise("W8")
 @pytest.mark.parametrize(
@@ -72,7 +73,6 @@ def live(life: Life, transactions: int) -> None:
     [(True, 0), (False, 2)],
     ids=["parts", "buckets"],
 )
-@pytest.mark.long_cases("buckets")
 def test_random_transactions_leave_the_rows_of_the_model(
     lab4: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +84,8 @@ def test_random_transactions_leave_the_rows_of_the_model(
     life.check()
 
 
+@pytest.mark.promise("T24")
+@pytest.mark.promise("W8")
 def test_random_transactions_leave_the_rows_of_the_model_on_3x(
     lab3: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,8 +357,8 @@ def test_a_conflict_in_one_table_undoes_the_changes_of_all_tables(lab: Lab) -> N
         assert len(list(lab.root(name).glob("_hiveacid/*"))) == 4  # the insert's, and the owner
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["published", "committed"])
-@pytest.mark.long_cases("committed")
 def test_a_killed_transaction_leaves_all_or_nothing_and_its_retry_applies_it_once(
     pair: Lab, tmp_path: Path, step: str
 ) -> None:

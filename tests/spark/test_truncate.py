@@ -41,6 +41,7 @@ def test_a_truncated_table_is_empty_and_open_readers_keep_their_rows(lab: Lab, k
 
 @pytest.mark.promise("W9")
 @pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.long_cases("insert-only")
 def test_partitions_are_truncated_by_their_values(lab4: Lab, kind: str) -> None:
     lab4.table(
         "t",

@@ -77,6 +77,7 @@ def leave_behind(lab: Lab, rows: list[Row], keep_in: Path) -> str:
 @pytest.mark.promise("C7")
 @pytest.mark.promise("K2")
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+@pytest.mark.long_cases("*.MINOR")
 def test_maintenance_keeps_each_row_once_beside_an_aborted_and_an_open_write(
     lab4: Lab, tmp_path: Path, choice: CompactionChoice
 ) -> None:
@@ -232,6 +233,7 @@ def test_every_snapshot_reads_its_rows_after_compactions_or_raises_not_enough_hi
     assert lab4.rows("t") == [(9, 9)]
 
 
+@pytest.mark.long
 @pytest.mark.promise("C4")
 def test_a_compaction_job_can_set_its_own_delta_threshold(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
@@ -336,6 +338,7 @@ def test_files_that_a_snapshot_does_not_need_are_not_opened(lab4: Lab, tmp_path:
 
 @pytest.mark.promise("F12")
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+@pytest.mark.long_cases("*.MAJOR")
 def test_a_compaction_skips_empty_buckets_and_empty_files(
     lab4: Lab, choice: CompactionChoice
 ) -> None:

@@ -57,8 +57,9 @@ class Connections:
         self.monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}")
 
 
-_FAKE_SPARK_SUBMIT: Final = """#!{python}
-import json, os, pathlib, subprocess, sys, time, urllib.request
+# It runs for most tests, so it loads only what its plan needs.
+_FAKE_SPARK_SUBMIT: Final = """#!{python} -S
+import json, os, pathlib, sys
 sys.path.insert(0, {root!r})
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -79,6 +80,7 @@ with open(here / "calls.jsonl", "a") as calls:
         "environment": dict(os.environ),
     }}) + "\\n")
 if plan["cluster"]:
+    import urllib.request
     tags = next(a for a in arguments if a.startswith("spark.yarn.tags="))
     body = json.dumps({{"tag": tags.rpartition(",")[2].rpartition("=")[2], "spec": text}})
     request = urllib.request.Request(plan["cluster"] + "/ws/v1/cluster/apps", body.encode())
@@ -87,6 +89,7 @@ if plan["cluster"]:
 sys.stdout.reconfigure(encoding=plan["encoding"])
 print(plan["says"], flush=True)
 if plan["hangs"]:
+    import subprocess, time
     child = subprocess.Popen(["sleep", "600"])
     (here / "hanging.json").write_text(json.dumps({{"parent": os.getpid(), "child": child.pid}}))
     time.sleep(600)

@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.local.metastore import server as metastore_server
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -91,10 +92,17 @@ Row = tuple[object, ...]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """See `small_session`; one for all."""
-    session = small_session()
-    yield session
-    session.stop()
+    """See `small_session`; one for all.
+
+    The metastores that start after it wait for no disk, since no test ends the machine: a job makes
+    a dozen commits, each of which takes Derby some milliseconds otherwise.
+    """
+    flags = (*metastore_server._JVM_FLAGS, "-Dderby.system.durability=test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metastore_server, "_JVM_FLAGS", flags)
+        session = small_session()
+        yield session
+        session.stop()
 
 
 def small_session(driver_memory: str = "1g") -> SparkSession:
@@ -107,8 +115,12 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
         **AT_START,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark describes each plan, at length by default, for pages that are off here.
+        "spark.sql.ui.explainMode": "simple",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        # Many tests make plans of the same code, and Spark keeps 100 compiled ones.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.driver.memory": driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -139,6 +151,15 @@ def with_settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[No
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, value)
+
+
+def refusal_of(client: MetastoreClient, job: Job) -> InputError | None:
+    """The error of the checks before the start of Spark."""
+    try:
+        check_tables(client, job)
+    except HiveAcidError as error:
+        return error if isinstance(error, InputError) else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -208,7 +229,7 @@ class Lab:
             allow_unsafe_expressions=allow_unsafe_expressions,
         )
         with connect(self.endpoint) as client, typed_failures():
-            refusal = self.refusal(job)
+            refusal = refusal_of(client, job)
             context = JobContext.of(self.spark, spec, client, on_step)
             result = JOB_FUNCTIONS[spec.kind](context)
             assert refusal is None, refusal
@@ -216,12 +237,8 @@ class Lab:
 
     def refusal(self, job: Job) -> InputError | None:
         """The error with which a worker refuses a job before it starts Spark."""
-        try:
-            with connect(self.endpoint) as client:
-                check_tables(client, job)
-        except HiveAcidError as error:
-            return error if isinstance(error, InputError) else None
-        return None
+        with connect(self.endpoint) as client:
+            return refusal_of(client, job)
 
     def script(self, text: str, **options: object) -> list[JobResult]:
         """Run statements of SQL text, as the operator would have them run."""

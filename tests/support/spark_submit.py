@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.packager import application_path, build_archive
+from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec, application_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
@@ -44,9 +44,6 @@ def submit(
     """Submit one job and wait for its end; `settings` are Spark's."""
     folder = work / uuid.uuid4().hex
     folder.mkdir(parents=True)
-    archive = work / "hiveacid.zip"
-    if not archive.exists():
-        build_archive(archive)
     result = folder / "result.json"
     spec = JobSpec(
         job_key=job_key,
@@ -69,7 +66,7 @@ def submit(
             *("--driver-memory", "768m"),
             *("--executor-memory", "512m"),
             *(word for name, v in (settings or {}).items() for word in ("--conf", f"{name}={v}")),
-            *("--py-files", str(archive)),
+            *("--py-files", str(cached_archive())),
             *("--files", str(folder / "spec.json")),
             job.application
             if isinstance(job, ProgramSpec)

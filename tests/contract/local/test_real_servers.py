@@ -31,6 +31,7 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> LocalMetastoreConf
     return LocalMetastoreConfig(version=request.param, data_dir=tmp_path, ends_with_parent=True)
 
 
+@pytest.mark.long_cases("4.0.1")
 def test_a_metastore_starts_again_after_a_kill_and_without_its_schema_marker(
     config: LocalMetastoreConfig,
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_metastore_starts_again_after_a_kill_and_without_its_schema_marker(
         assert metastore.is_answering()
 
 
+@pytest.mark.long_cases("4.0.1", "4.2.0")
 def test_a_metastore_on_postgres_starts_again_after_both_servers_are_killed(
     config: LocalMetastoreConfig,
 ) -> None:

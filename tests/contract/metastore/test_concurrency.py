@@ -62,6 +62,7 @@ def test_fifty_concurrent_clients_get_distinct_transaction_ids(endpoint: Metasto
 
 
 @pytest.mark.parametrize(("operation", "winners"), [(INSERT, 8), (UPDATE, 1), (DELETE, 1)])
+@pytest.mark.long_cases("*.DELETE-1")
 def test_eight_concurrent_inserts_all_commit_but_only_one_of_eight_changes_does(
     endpoint: MetastoreEndpoint, client: MetastoreClient, operation: DataOperation, winners: int
 ) -> None:

@@ -161,6 +161,7 @@ def test_heartbeats_keep_a_transaction_alive_past_the_timeout(
 
 
 @pytest.mark.promise("T22")
+@pytest.mark.long_cases("3.1.3")
 def test_a_committed_row_survives_a_kill_of_its_job_and_of_the_metastore(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_committed_row_survives_a_kill_of_its_job_and_of_the_metastore(
     assert rows.to_pylist() == [{table.columns[0].name: 7}]
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_metastore_restart_during_a_transaction_leaves_all_of_it_or_nothing(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_metastore_restart_during_a_transaction_leaves_all_of_it_or_nothing(
     wait_until(lambda: not client.show_locks(table.ref))
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_metastore_killed_before_the_commit_raises_commit_state_unknown(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:

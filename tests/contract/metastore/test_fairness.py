@@ -59,6 +59,7 @@ def _ask(client: MetastorePort, table: TableInfo, operation: DataOperation) -> _
 
 @pytest.mark.promise("L7")
 @pytest.mark.parametrize("operation", [OVERWRITE, UPDATE, INSERT])
+@pytest.mark.long_cases("real-3.1.3-*.UPDATE", "real-3.1.3-*.INSERT")
 def test_twenty_readers_and_twenty_writers_are_granted_their_locks_in_the_order_of_their_requests(
     bench: Bench, client: MetastorePort, operation: DataOperation
 ) -> None:

@@ -138,6 +138,7 @@ BORDERS = ["staged", "registered", "verified", "noted", "published"]
 
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
 @pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.long_cases("[!p]*.OVERWRITE")
 def test_a_write_that_fails_at_any_step_leaves_no_files_and_can_be_repeated(
     job: Job, s3: MotoS3, border: str, operation: conflicts.DataOperation
 ) -> None:

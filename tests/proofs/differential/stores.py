@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
@@ -53,24 +54,32 @@ def _into(engines: Engines, target: str, name: str, rows: str) -> Iterator[Done]
     execute = engines.judge.execute
     db = engines.lab.db
     execute(f"use {db}")
-    for table in (name, f"{name}_h"):
+    for table in (name, f"{name}_alone", f"{name}_h"):
         _create(engines, table, target)
-    gone = _stored_here(engines, f"{db}.{name}", target, rows)
-    theirs = {}
+    with ThreadPoolExecutor(1) as beside:
+        hives = beside.submit(_refused_by_hive, engines, f"{name}_h", rows)
+        gone = _stored_here(engines, f"{db}.{name}", rows)
+        refused = hives.result()
+    yield from _compared(engines, (target, name, rows), gone, refused)
+
+
+def _refused_by_hive(engines: Engines, table: str, rows: str) -> dict[str, str]:
+    """Store what can be stored; return Hive's error messages for the rest, by source."""
+    execute, refused = engines.judge.execute, {}
     for source in SOURCES:
         try:
-            execute(f"EXPLAIN {_statement(f'{name}_h', [source], rows)}")
+            execute(f"EXPLAIN {_statement(table, [source], rows)}")
         except JudgeError as error:
-            theirs[source] = str(error)
-    taken = [source for source in SOURCES if source not in theirs]
+            refused[source] = str(error)
+    taken = [source for source in SOURCES if source not in refused]
     try:
-        execute(_statement(f"{name}_h", taken, rows))
+        execute(_statement(table, taken, rows))
     except JudgeError as error:
-        theirs = dict.fromkeys(SOURCES, str(error))
-    yield from _compared(engines, (target, name, rows), gone, theirs)
+        return dict.fromkeys(SOURCES, str(error))
+    return refused
 
 
-def _stored_here(engines: Engines, table: str, target: str, rows: str) -> dict[str, str]:
+def _stored_here(engines: Engines, table: str, rows: str) -> dict[str, str]:
     """Store what can be stored; return our error messages for the rest, by source."""
     left, gone = list(SOURCES), {}
     while left and (told := _failure(engines, table, left, rows)) is not None:
@@ -83,7 +92,6 @@ def _stored_here(engines: Engines, table: str, target: str, rows: str) -> dict[s
         return gone
     # The error concerns a value and names no column, so each is tried alone in another table.
     alone = f"{table}_alone"
-    _create(engines, alone, target)
     found = {source: _failure(engines, alone, [source], rows) for source in left}
     gone |= {source: told for source, told in found.items() if told is not None}
     left = [source for source in left if source not in gone]

@@ -19,14 +19,14 @@ from tests.property.format.histories import NEVER, History, histories, now
 @pytest.mark.promise("T5")
 @pytest.mark.promise("T13")
 @given(histories())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=settings.default.max_examples * 5 // 2, deadline=None)
 def test_a_current_snapshot_reads_each_row_once_after_any_compactions(history: History) -> None:
     for time in (now(history), NEVER * 2):
         assert history.rows(time) == history.expected(time)
 
 
 @given(histories(), st.integers(1, 12))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=settings.default.max_examples * 5 // 2, deadline=None)
 def test_an_older_snapshot_reads_the_same_rows_or_raises_not_enough_history(
     history: History, time: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_an_older_snapshot_reads_the_same_rows_or_raises_not_enough_history(
 
 
 @given(histories())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2, deadline=None)
 def test_every_directory_has_one_status_and_a_reason(history: History) -> None:
     state = history.state(now(history))
     found = Counter(d.text for d in state.directories)
@@ -55,7 +55,7 @@ def test_every_directory_has_one_status_and_a_reason(history: History) -> None:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_the_order_of_a_listing_does_not_matter(history: History, random: object) -> None:
     before = history.state(now(history))
     names = list(history.contents)

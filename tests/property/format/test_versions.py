@@ -239,7 +239,7 @@ def read_or_refused(
 
 @pytest.mark.promise("V6")
 @given(lives())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3, deadline=None)
 def test_a_read_of_a_past_state_equals_its_saved_copy_or_is_refused(life: Life) -> None:
     now = life.now()
     for _, committed in copies(life):
@@ -255,7 +255,7 @@ def test_a_read_of_a_past_state_equals_its_saved_copy_or_is_refused(life: Life) 
 
 @pytest.mark.promise("V6")
 @given(lives())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2, deadline=None)
 def test_a_version_contains_exactly_the_writes_committed_up_to_its_number(life: Life) -> None:
     now, committed = life.now(), {w for w, fate in life.done if fate == "committed"}
     oldest = versions.oldest_readable(life.state(), life.promise(), life.kind)
@@ -275,7 +275,7 @@ def test_a_version_contains_exactly_the_writes_committed_up_to_its_number(life: 
 
 
 @given(lives())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 2, deadline=None)
 def test_the_oldest_readable_version_is_readable(life: Life) -> None:
     oldest = versions.oldest_readable(life.state(), life.promise(), life.kind)
     if oldest <= life.newest and not any(w <= oldest for w in life.is_open):
@@ -283,7 +283,7 @@ def test_the_oldest_readable_version_is_readable(life: Life) -> None:
 
 
 @given(lives(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_a_read_by_time_is_exact_or_raises_an_error_about_doubtful_writes(
     life: Life, data: st.DataObject
 ) -> None:
@@ -327,7 +327,7 @@ def test_a_read_by_time_is_exact_or_raises_an_error_about_doubtful_writes(
 
 
 @given(lives())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4 // 5, deadline=None)
 def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> None:
     ends = {w: 10.0 * at for at, (w, _) in enumerate(life.done, 1)}
     committed = {w for w, fate in life.done if fate == "committed"}
@@ -344,7 +344,7 @@ def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> 
 
 
 @given(lives())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 5, deadline=None)
 def test_a_later_version_sees_all_writes_of_an_earlier_version(life: Life) -> None:
     now = life.now()
     settled = min((*life.is_open, life.newest + 1))

@@ -1,7 +1,7 @@
 """A hundred thousand damaged things: no crash, no hang, no gigabyte, no silent wrong answer.
 
 Each part of a target runs in a process of its own, under a limit of memory and of time. `make test`
-runs the first of four parts, `make long` the others. `FUZZ_FACTOR=20` runs twenty times as many,
+runs the first of ten parts, `make long` the others. `FUZZ_FACTOR=20` runs twenty times as many,
 `FUZZ_SEED` others. A finding names its seed and number:
 
     python -m tests.property.fuzz.child SEED TARGET NUMBER 1
@@ -23,7 +23,7 @@ SEED = os.environ.get("FUZZ_SEED", "20261120")
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 # A hang, on however slow a machine: a part of a target takes some seconds.
 TIMEOUT_S = 300
-PARTS = 4
+PARTS = 10
 
 
 def test_one_run_makes_a_hundred_thousand_mutations() -> None:

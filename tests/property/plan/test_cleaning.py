@@ -142,7 +142,7 @@ def is_overwritten(history: History, write_ids: ValidWriteIdList) -> bool:
 @pytest.mark.promise("T7")
 @pytest.mark.promise("K1")
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4, deadline=None)
 def test_a_reader_reads_its_rows_after_any_number_of_cleanings(data: st.DataObject) -> None:
     warehouse = Warehouse()
     for _ in range(data.draw(st.integers(3, 16))):
@@ -174,7 +174,7 @@ def cleaned(history: History, time: int) -> None:
 
 @pytest.mark.promise("C3")
 @given(histories(), st.integers(1, 12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4, deadline=None)
 def test_every_older_snapshot_reads_the_same_rows_after_cleaning_or_is_refused(
     history: History, time: int
 ) -> None:

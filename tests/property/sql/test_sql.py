@@ -76,7 +76,7 @@ def test_any_text_is_parsed_into_jobs_or_raises_the_typed_error(text: str) -> No
     read(text)
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(st.lists(st.sampled_from(WORDS), max_size=25), st.sampled_from(STATEMENTS))
 def test_any_words_are_parsed_into_jobs_or_raise_the_typed_error(
     words: list[str], statement: str
@@ -86,7 +86,7 @@ def test_any_words_are_parsed_into_jobs_or_raise_the_typed_error(
     read(statement + " " + " ".join(words))
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(
     st.sampled_from(STATEMENTS),
     st.integers(0, 200),

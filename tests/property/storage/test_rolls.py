@@ -137,7 +137,7 @@ def disturbed(patch: pytest.MonkeyPatch, world: World) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 8, deadline=None)
 def test_killed_or_concurrent_tidying_loses_no_ledger_entry_and_no_commit_note(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         world = World(Path(folder), random.Random(seed))

@@ -38,7 +38,7 @@ def rows(count: int, *, is_early: bool) -> pa.RecordBatch:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 5, deadline=None)
 @given(
     batches=st.lists(
         st.tuples(st.integers(0, 9_000), st.booleans(), st.integers(0, 3)), max_size=6

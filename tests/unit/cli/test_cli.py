@@ -336,7 +336,7 @@ def test_missing_time_zone_data_is_reported_with_the_package_to_install(tmp_path
 
 
 def test_a_closed_pipe_ends_the_program_without_an_error_message(tmp_path: Path) -> None:
-    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(30_000)])
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(10_000)])
     argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA} -o json"
     with subprocess.Popen(
         [sys.executable, "-m", "airflow_hiveacid", *argv.split()],

@@ -31,13 +31,17 @@ def pip(environment: Path, *arguments: str) -> str:
     ).stdout
 
 
-@pytest.fixture
-def environment(wheel: Path, tmp_path: Path) -> Path:
-    """An environment that has the wheel, and finds the libraries of this one behind it."""
-    home = tmp_path / "environment"
+def create_environment(home: Path, wheel: Path) -> Path:
+    """Create an environment that has the wheel, and finds the libraries of this one behind it."""
     venv.create(home, symlinks=True)
     pip(home, "install", "--quiet", "--no-index", "--no-deps", str(wheel))
     return home
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment for tests that change none of its packages."""
+    return create_environment(tmp_path_factory.mktemp("shared") / "environment", wheel)
 
 
 def site_packages(environment: Path) -> Path:
@@ -99,8 +103,9 @@ def test_the_zip_for_executors_can_be_built_from_the_wheel(environment: Path) ->
 
 
 def test_beside_the_provider_the_provider_is_used_and_survives_the_wheels_removal(
-    environment: Path,
+    wheel: Path, tmp_path: Path
 ) -> None:
+    environment = create_environment(tmp_path / "environment", wheel)
     provider = site_packages(environment) / "airflow_hiveacid" / "__init__.py"
     provider.parent.mkdir()
     provider.write_text("")

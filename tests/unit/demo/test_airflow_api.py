@@ -82,7 +82,7 @@ class Page(BaseHTTPRequestHandler):
 @contextmanager
 def serving(page: type[Page]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), page) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

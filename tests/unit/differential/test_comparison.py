@@ -207,8 +207,9 @@ def test_each_line_of_the_catalogue_becomes_a_complete_expression() -> None:
 
 
 def test_the_same_seed_generates_the_same_expressions_and_statements() -> None:
-    assert [c.text for c in made(120, 3)] == [c.text for c in made(120, 3)]
-    assert [c.text for c in made(120, 3)] != [c.text for c in made(120, 4)]
+    texts = [c.text for c in made(120, 3)]
+    assert texts == [c.text for c in made(120, 3)]
+    assert texts != [c.text for c in made(120, 4)]
     one, two = (statements.Writer(random.Random(5)) for _ in range(2))
     assert [one.statement() for _ in range(50)] == [two.statement() for _ in range(50)]
 

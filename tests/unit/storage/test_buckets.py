@@ -125,6 +125,7 @@ TYPES = [
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize("buckets", [1, 4, 32])
 @pytest.mark.parametrize(("text", "version"), TYPES)
+@pytest.mark.long_cases("*-1-32")
 def test_rows_that_we_wrote_hash_to_the_bucket_of_their_file(
     tmp_path: Path, text: str, version: int, buckets: int
 ) -> None:

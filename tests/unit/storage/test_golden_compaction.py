@@ -67,7 +67,7 @@ def possible_readers(case: GoldenCase) -> list[str]:
 @pytest.mark.parametrize("part_bytes", [None, 1], ids=["whole", "in parts"])
 @pytest.mark.parametrize("major", [False, True], ids=["minor", "major"])
 @pytest.mark.parametrize("case", READABLE, ids=lambda case: case.id)
-@pytest.mark.long_cases("*-minor-in parts")
+@pytest.mark.long_cases("*-minor-in parts", "3.1.3/*-major-in parts", "3.1.3/*-minor-whole")
 def test_a_compaction_changes_no_row_that_hive_wrote(
     case: GoldenCase, tmp_path: Path, *, major: bool, part_bytes: int | None
 ) -> None:
@@ -83,6 +83,7 @@ def test_a_compaction_changes_no_row_that_hive_wrote(
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.id)
+@pytest.mark.long_cases("4.0.1/*")
 def test_a_minor_and_then_a_major_compaction_change_no_row(
     case: GoldenCase, tmp_path: Path
 ) -> None:

@@ -542,6 +542,7 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
 @pytest.mark.parametrize("error", [errors.StorageError("no disk"), OverflowError("timestamp")])
 @pytest.mark.parametrize("where", ["notes", "partitions", "plan"])
 @pytest.mark.parametrize("tables_at_once", [1, 2])
+@pytest.mark.long_cases("hive3-*")
 def test_any_error_of_one_table_is_named_and_stops_no_other(
     warehouse: Warehouse,
     monkeypatch: pytest.MonkeyPatch,
@@ -889,6 +890,7 @@ def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.promise("C12")
+@pytest.mark.long_cases("hive4")
 def test_a_thousand_aborted_writes_in_one_delta_start_one_major_compaction(
     warehouse: Warehouse,
 ) -> None:

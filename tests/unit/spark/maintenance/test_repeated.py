@@ -52,6 +52,7 @@ def test_deletes_that_began_before_a_compaction_delete_their_rows_after_it(
 
 @pytest.mark.promise("C11")
 @pytest.mark.parametrize("writes", [1, 3, 12])
+@pytest.mark.long_cases("hive3-*")
 def test_a_read_joins_at_most_as_many_deltas_as_the_threshold_and_the_writes_between_two_runs(
     client: FakeClient, table: TableInfo, writes: int
 ) -> None:

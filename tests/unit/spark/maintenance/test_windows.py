@@ -98,6 +98,7 @@ STEPS = ["opened", "snapshot", "staged", "reads_locked", "published", "body_done
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.long_cases("hive3-*")
 def test_running_partitions_finish_and_no_other_starts(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night, step: str
 ) -> None:
@@ -111,6 +112,7 @@ def test_running_partitions_finish_and_no_other_starts(
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.long_cases("hive3-*")
 def test_running_partitions_stop_before_they_publish_and_leave_nothing(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night, step: str
 ) -> None:

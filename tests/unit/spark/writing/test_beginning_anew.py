@@ -165,6 +165,7 @@ def test_a_restarted_write_gives_way_to_a_newer_try_that_commits_at_any_step(
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("operation", [INSERT, UPDATE])
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.long_cases("hive3-*")
 def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
     statement: Statement,
     table: TableInfo,

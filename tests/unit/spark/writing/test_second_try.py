@@ -216,6 +216,7 @@ def test_an_overtaken_insert_is_published_again_without_computing_its_rows_again
 @pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("step", ["staged", "registered", "verified", "noted", "published"])
 @pytest.mark.parametrize("operation", [INSERT, UPDATE])
+@pytest.mark.long_cases("hive3-*")
 def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
     statement: Statement,
     server: FakeMetastore,
@@ -247,6 +248,7 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
 @pytest.mark.parametrize(
     "step", ["taken back", "opened", "allocated", "locked", "snapshot", "staged", "published"]
 )
+@pytest.mark.long_cases("hive3-*")
 def test_a_write_that_is_killed_during_its_restart_stays_aborted(
     statement: Statement,
     server: FakeMetastore,

@@ -128,6 +128,7 @@ def _inner(seed: int) -> dict[str, object] | None:
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
 @pytest.mark.parametrize("has_nulls", [True, False])
 @pytest.mark.parametrize("start", [0, 5, 4097])
+@pytest.mark.long_cases("0-*", "5-False-*")
 def test_slices_of_nested_values_are_read_as_they_were_written(
     tmp_path: Path, format_: FileFormat, start: int, *, has_nulls: bool
 ) -> None:

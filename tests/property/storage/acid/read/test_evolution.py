@@ -222,7 +222,7 @@ STEP = st.tuples(
 
 
 @pytest.mark.promise("D11", "R15")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 5, deadline=None)
 @given(steps=st.lists(STEP, min_size=8, max_size=16))
 def test_a_column_is_read_by_its_name_after_any_changes_of_other_columns(
     steps: list[tuple[str, int, int]],

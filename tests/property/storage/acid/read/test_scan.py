@@ -103,7 +103,11 @@ def model(history: list[Write], write_ids: ValidWriteIdList) -> list[tuple[Ident
     ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings.default.max_examples * 2 // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.data(), histories(), st.integers(1, 4))
 def test_a_scan_returns_the_visible_inserts_without_the_visible_deletes(
     data: st.DataObject, history: list[Write], batch_rows: int

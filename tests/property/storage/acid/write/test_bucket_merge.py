@@ -117,7 +117,7 @@ class World:
         return {k: v for k, v in found.items() if k not in dead}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 5, deadline=None)
 @given(
     first=STEPS,
     then=STEPS,

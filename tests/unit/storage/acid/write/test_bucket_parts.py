@@ -126,6 +126,7 @@ def rewrite_tail(path: Path, change: Callable[[OrcTail], None]) -> None:
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["statistics", "none"])
 @pytest.mark.parametrize("part_bytes", [1, 30_000, 60_000])
+@pytest.mark.long_cases("60000-*")
 def test_the_parts_of_a_bucket_make_the_rows_that_one_task_makes(
     tmp_path: Path, part_bytes: int, *, forgets: bool
 ) -> None:
