@@ -258,9 +258,11 @@ def check_answerable(spec: JobSpec) -> None:
 def await_follower(spec: JobSpec) -> None:
     """Wait until a worker or a trigger follows this driver in its cluster.
 
-    A task may be ended, or its worker may die, before anybody follows the driver. Such a driver
-    must not change anything, because nobody would kill it. After `start_timeout_s`, it ends
-    (TaskKilledError).
+    If the task ends or its worker dies before that, no process would kill this driver, so the
+    driver must not change anything.
+
+    Raises:
+        TaskKilledError: nothing followed this driver within `start_timeout_s`.
     """
     if spec.follower_uri is None:
         return
