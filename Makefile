@@ -64,7 +64,7 @@ OPERATORS := $(addprefix tests/airflow/test_,assets.py before_submit.py cli.py c
 SENSORS := $(addprefix tests/airflow/test_,condition_sensors.py dags.py generation.py retries.py sensors.py triggers.py)
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage versions maintenance reading writing spark sql local cli java_program.py lazy_names.py
+ROOMS := format plan jobs metastore storage versions maintenance reading writing arrow spark sql local cli java_program.py lazy_names.py
 
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/evidence/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests

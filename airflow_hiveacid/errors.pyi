@@ -57,6 +57,7 @@ from airflow_hiveacid.format.errors import SharedTargetError as SharedTargetErro
 from airflow_hiveacid.format.errors import SortedTableError as SortedTableError
 from airflow_hiveacid.format.errors import SourceNotFoundError as SourceNotFoundError
 from airflow_hiveacid.format.errors import SourceUnreadableError as SourceUnreadableError
+from airflow_hiveacid.format.errors import SparkNeededError as SparkNeededError
 from airflow_hiveacid.format.errors import SqlTextError as SqlTextError
 from airflow_hiveacid.format.errors import StatementChangedError as StatementChangedError
 from airflow_hiveacid.format.errors import StatementOrderError as StatementOrderError

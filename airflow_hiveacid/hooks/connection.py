@@ -25,6 +25,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S
 from airflow_hiveacid.provider_info import get_provider_info
 
@@ -88,8 +89,9 @@ class MetastoreSettings:
     """The settings of a connection, such as the metastore, time limits and the result directory.
 
     `result_dir` is a URI, or None if all drivers run on the Airflow worker. `conflict_policy`
-    applies if neither the job nor its table sets a conflict policy. `allow_unsafe_expressions`
-    allows SQL to call Java code and to read the driver's files.
+    applies if neither the job nor its table sets a conflict policy. `engine` applies if the task
+    chooses none; None means that the kind of job decides. `allow_unsafe_expressions` allows SQL to
+    call Java code and to read the driver's files.
     """
 
     conn_id: str
@@ -97,6 +99,7 @@ class MetastoreSettings:
     lock_timeout_s: float = LOCK_TIMEOUT_S
     result_dir: str | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
+    engine: Engine | None = None
     allow_unsafe_expressions: bool = False
 
 
@@ -150,6 +153,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
         lock_timeout_s=extras.seconds("lock_timeout_s", default=LOCK_TIMEOUT_S, may_be_zero=True),
         result_dir=extras.text("result_dir"),
         conflict_policy=extras.choice("conflict_policy", ConflictPolicy.HIVE),
+        engine=extras.choice("engine", Engine.AUTO) if extras.text("engine") else None,
         allow_unsafe_expressions=extras.truth("allow_unsafe_expressions", default=False),
     )
 

@@ -17,7 +17,11 @@ from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator, StatementOperator
+from airflow_hiveacid.operators.row_change import (
+    HiveAcidRowChangeOperator,
+    SimpleStatementOperator,
+    StatementOperator,
+)
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
@@ -32,7 +36,7 @@ def _check_truncated_early(early: EarlyChecks, value: object) -> None:
         early.check(statements.truncated_partition, partition=value)
 
 
-class HiveAcidMergeOperator(StatementOperator):
+class HiveAcidMergeOperator(SimpleStatementOperator):
     """MERGE a source into a table in one transaction.
 
     Args:
@@ -81,7 +85,7 @@ class HiveAcidMergeOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidInsertOperator(StatementOperator):
+class HiveAcidInsertOperator(SimpleStatementOperator):
     """INSERT INTO or INSERT OVERWRITE a table.
 
     Args:
@@ -121,7 +125,7 @@ class HiveAcidInsertOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidUpdateOperator(StatementOperator):
+class HiveAcidUpdateOperator(SimpleStatementOperator):
     """UPDATE rows of a table.
 
     Args:
@@ -152,7 +156,7 @@ class HiveAcidUpdateOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidDeleteOperator(StatementOperator):
+class HiveAcidDeleteOperator(SimpleStatementOperator):
     """DELETE rows of a table.
 
     Args:
@@ -178,7 +182,7 @@ class HiveAcidDeleteOperator(StatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidTruncateOperator(StatementOperator):
+class HiveAcidTruncateOperator(SimpleStatementOperator):
     """TRUNCATE a table or some of its partitions: remove all rows without reading them.
 
     Running queries can still read the old rows; cleaning removes the files later.

@@ -7,11 +7,16 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements.arguments import null_columns, partition_values
@@ -23,6 +28,9 @@ from airflow_hiveacid.plan.statements.parameters import (
 )
 
 PARAMETERS: Final = "parameters"
+
+# Before these steps end, a transaction can be aborted without a trace.
+_ABORTABLE_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
 
 
 class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
@@ -51,6 +59,38 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
     def rerun_terms(self) -> dict[str, Any]:
         """Return the JobSpec fields that say what to do if the job has been done before."""
         return {name: self.value_of(name) for name in ("on_rerun", "ledger_retention_s")}
+
+
+class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
+    """Change rows in the task's own process, if the change is simple enough, or with Spark."""
+
+    usual_engine = Engine.SPARK
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        engine: EngineName = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(engine=engine, **kwargs)
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
+        """Run the job's statements in this process."""
+        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
+
+        let_pandas_wait()
+        from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
+
+        def on_step(step: str) -> None:
+            if step in _ABORTABLE_STEPS:
+                self.check_alive(step)
+
+        self._spec = job  # a kill of the task aborts the transactions of this attempt
+        return run_in_process(
+            WritingJob(spec=job, client=client, terms=JobTerms.of(job, on_step=on_step))
+        )
 
 
 class StatementOperator(HiveAcidRowChangeOperator):
@@ -121,6 +161,10 @@ class StatementOperator(HiveAcidRowChangeOperator):
         values = {name: getattr(self, name) for name in self.statement_arguments()}
         nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
         return self.read_statement(values, nulls=nulls)[0]
+
+
+class SimpleStatementOperator(StatementOperator, InProcessOperator):
+    """Run one statement that may be simple enough for the worker."""
 
 
 def check_parameters_early(

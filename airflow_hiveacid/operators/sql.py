@@ -32,7 +32,7 @@ from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.operators.row_change import InProcessOperator
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from airflow_hiveacid.operators.submission.kill import Attempt
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of
@@ -45,7 +45,7 @@ from airflow_hiveacid.plan.statements.parameters import (
 from airflow_hiveacid.sql.script import Statement, read_script
 
 
-class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
+class HiveAcidSqlOperator(InProcessOperator):
     """Run statements in Hive's dialect: row changes, DDL and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT

@@ -49,7 +49,7 @@ _STATEMENTS: Final[Mapping[str, type[row_change.StatementOperator]]] = {
 }
 
 
-class HiveAcidTransactionOperator(row_change.HiveAcidRowChangeOperator):
+class HiveAcidTransactionOperator(row_change.InProcessOperator):
     """Run statements on one or more tables as one transaction.
 
     The statements run in order. Each statement sees the changes of the earlier statements. All

@@ -1,8 +1,8 @@
 """The base classes of operators whose jobs often need no Spark, for one table or many.
 
 A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
-lists the table's files itself, and starts a Spark driver only if necessary.
-`WorkerFirstOperator.run_one` decides between the worker and a driver.
+lists the table's files itself, and starts a Spark driver only if necessary. A change of few rows by
+simple SQL needs no Spark either. `EngineOperator.run_one` decides between the worker and a driver.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from functools import partial as bind
+from typing import Annotated, Any, ClassVar, Final
 
 from airflow.sdk import Context
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
@@ -32,30 +35,40 @@ from airflow_hiveacid.plan import arguments
 _LEFT_TO_DRIVER: Final = (
     errors.ConfigurationError,
     errors.PartitionsFailedError,
+    errors.SparkNeededError,
     errors.StorageError,
     errors.UnsupportedTableError,
 )
 
 
-class WorkerFirstOperator(HiveAcidSparkOperator):
-    """Run a job on the worker as far as the job needs no Spark.
+EngineName = Annotated[str | None, setting(arguments.or_none(bind(arguments.choice, Engine)))]
+
+
+class EngineOperator(HiveAcidSparkOperator):
+    """Run a job on the worker as far as the job needs no Spark, if the task may use the worker.
 
     Args:
-        on_worker: by default, a Spark driver does everything if it would run as a different user
-            than the worker: in cluster deploy mode, with a login for Spark, or with `env_vars`. The
-            same applies if the task has `spark.hadoop.*` settings in `conf`, or a
-            `properties_file`, or if the option `check_before_submit` is False. A driver also does
-            everything if the worker cannot read or change the table's files. With True, the worker
-            does what needs no Spark, or the task fails. With False, a driver does everything.
+        engine: with `worker`, the worker does the job without Spark and Java, or the task fails.
+            With `spark`, a Spark driver does everything. With `auto`, the worker does what needs no
+            Spark. But a driver does everything if it would run as a different user than the worker:
+            in cluster deploy mode, with a login for Spark, or with `env_vars`. The same applies if
+            the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`, or if the
+            option `check_before_submit` is False, or if the worker cannot read or change the
+            table's files. By default, the connection's `engine` applies. If that is not set either,
+            it is `auto` for compactions and cleanings, and `spark` for changes of rows
+            (docs/how-to/change-rows.md says which changes the worker can run).
     """
 
-    on_worker: bool | str | None
+    usual_engine: ClassVar[Engine] = Engine.AUTO
+    """The engine if neither the task nor the connection chooses one."""
+
+    engine: str | None
 
     @declaration
     def __init__(
         self,
         *,
-        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
+        engine: EngineName = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -69,25 +82,26 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
         """Run a job on the worker, or, if necessary, with Spark."""
+        if isinstance(job, MetastoreStatement):
+            return super().run_one(context, number, job)
         if self._progress.is_woken or self._has_left_driver(context):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
-        spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
+        spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec)
-        choice = self.value_of("on_worker")
-        if result is None and (self._may_use_worker if choice is None else choice):
-            from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
-
+        engine = self.engine_choice
+        is_here = self._may_use_worker if engine is Engine.AUTO else engine is Engine.WORKER
+        if result is None and is_here:
             try:
                 with self._with_advice(), hook.metastore() as client:
-                    result = done_on_worker(client, spec, self.check_alive)
+                    result = self.done_on_worker(client, spec)
             except _LEFT_TO_DRIVER as error:
-                if choice or self._is_killed:
+                if engine is Engine.WORKER or self._is_killed:
                     raise
-                self.log.warning(
-                    "the worker cannot do this job, so a Spark driver does it: %s", error
-                )
+                is_usual = isinstance(error, errors.SparkNeededError)
+                say = self.log.info if is_usual else self.log.warning
+                say("the worker cannot do this job, so a Spark driver does it: %s", error)
         if result is None:
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
@@ -95,6 +109,28 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         self.log.info("the worker did this job without Spark")
         self._report(result)
         return spec, result
+
+    @property
+    def chosen_engine(self) -> Engine | None:
+        """The engine that the task's arguments choose, or None."""
+        engine: Engine | None = self.value_of("engine")
+        return engine
+
+    @property
+    def engine_choice(self) -> Engine:
+        """The engine that the task's arguments, the connection, or the kind of job choose."""
+        if (chosen := self.chosen_engine) is not None:
+            return chosen
+        return HiveAcidHook(self.hive_acid_conn_id).settings.engine or self.usual_engine
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Do a job in this process; return its result, or None if it needs a driver.
+
+        Raises:
+            HiveAcidError: the job failed. After the errors in `_LEFT_TO_DRIVER`, nothing is
+                changed, and a driver may still succeed.
+        """
+        raise NotImplementedError
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
@@ -115,13 +151,56 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             yield
         except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
-            if self.on_worker is not None:
-                advice += " and remove the argument on_worker"
+            if self.chosen_engine not in {None, Engine.AUTO}:
+                name = "engine" if self.engine is not None else "on_worker"
+                advice += f" and remove the argument {name}"
             error.add_note(
                 f"This worker asked through connection {self.hive_acid_conn_id!r}, without Spark."
                 f" If only Spark drivers may use the metastore, {advice}"
             )
             raise
+
+
+class WorkerFirstOperator(EngineOperator):
+    """Run a job on the worker as far as the job needs no Spark.
+
+    Args:
+        on_worker: an older word for `engine`: True means `worker`, and False means `spark`.
+    """
+
+    on_worker: bool | str | None
+
+    @declaration
+    def __init__(
+        self,
+        *,
+        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
+
+    @property
+    def chosen_engine(self) -> Engine | None:
+        """The engine that `engine` or `on_worker` chooses, or None.
+
+        Raises:
+            ConfigurationError: the two arguments choose different engines.
+        """
+        engine, on_worker = super().chosen_engine, self.value_of("on_worker")
+        older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
+        if engine is not None and older is not None and older is not engine:
+            raise errors.ConfigurationError(
+                f"task {self.task_id!r}: engine is {engine.value}, but on_worker={on_worker} means"
+                f" {older.value}; remove on_worker"
+            )
+        return engine or older
+
+    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Clean, or plan a compaction; return None if a partition must be compacted."""
+        from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
+
+        return done_on_worker(client, job, self.check_alive)
 
 
 class ManyTablesOperator(WorkerFirstOperator):

@@ -8,14 +8,14 @@ unfinished streams, update events of Hive 2, types that were changed later, and 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
-from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.state.acid_state import AcidState
@@ -104,13 +104,30 @@ def _verdict(
     _require_new_rows(file, tail)
     why = why_table or _why_not(request, file, tail, doubts)
     is_outside = why is None and has_none_in_ranges(request, tail, row_schema.ROW)
-    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
     return FileFit(
         rows=tail.rows,
         why_not=why if tail.rows else None,
         is_outside=is_outside,
-        others=frozenset(buckets - {file.bucket_id}),
+        others=other_buckets(file, tail),
     )
+
+
+def other_buckets(file: AcidFile, tail: OrcTail) -> frozenset[BucketId]:
+    """Return the buckets of a data file's rows that are not the bucket in the file's name."""
+    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
+    return frozenset(buckets - {file.bucket_id})
+
+
+def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:
+    """Raise an UnsupportedFileError if Hive would ignore delete events for rows of a file."""
+    if others:
+        raise UnsupportedFileError(
+            path=file.path,
+            reason=f"it contains rows of bucket {min(others)}, but is named as a file of bucket"
+            f" {file.bucket_id}. Hive would show these rows also after they were deleted. First"
+            " compact the table or partition: a major compaction moves each row to a file of its"
+            " bucket",
+        )
 
 
 def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:

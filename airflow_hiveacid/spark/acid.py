@@ -35,7 +35,7 @@ from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.runtime import run_application
-from airflow_hiveacid.spark.statements.planned import planned_one, step_of
+from airflow_hiveacid.spark.statements.planned import planned_one
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import TransactionWork, naming
 from airflow_hiveacid.writing.restarts import (
@@ -289,8 +289,8 @@ class Transaction:
         with naming(number, number):
             change = planned_one(self._job, spec, rows)
             self._check_declared(spec.target, change.operations)
-            check_order([*self._steps, step_of(change)])
-            self._steps.append(step_of(change))
+            check_order([*self._steps, change.step])
+            self._steps.append(change.step)
             return self._work.run(change, Touched(names=change.fixed))
 
     def _check_declared(self, table: str, operations: frozenset[DataOperation]) -> None:

@@ -35,6 +35,8 @@ from airflow_hiveacid.writing.write import Write
 # ms of CPU time per megabyte.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
+SEVERAL: Final = "the transaction has several statements"
+"""Why a restart cannot use the staged files of several statements."""
 # Use a separate staging area. The INSERT itself has statement ID 0, and may run again and stage
 # files with this ID.
 _TAKEN_OVER: Final = StatementId(1)

@@ -70,6 +70,7 @@ class TableWrite:
         self._directories: tuple[StagedDirectory, ...] = ()
         self._operations: dict[PartitionName, set[DataOperation]] = {}
         self._homes = {access.table.location}
+        self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
         self._entry: LedgerEntry | None = None
         self._earlier: tuple[LedgerEntry, ...] = ()
@@ -152,7 +153,9 @@ class TableWrite:
             winner, txn_id=entry.txn_id, job_key=entry.job_key, attempt=str(entry.attempt)
         )
 
-    def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
+    def check_no_rival(
+        self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
+    ) -> None:
         """Raise WriteConflictError if a transaction has committed a conflicting change meanwhile.
 
         "Meanwhile" is since this job began. The conflict policy defines which changes conflict. The
@@ -164,7 +167,7 @@ class TableWrite:
         if began is None:
             return
         snapshot_ids = self._txn.snapshot.write_ids(ref)
-        newest_ids = self._txn.newest(ref).write_ids(ref)
+        newest_ids = newest or self._newest()
         if not self._has_news(newest_ids):
             return
 
@@ -184,16 +187,24 @@ class TableWrite:
                 rival, root.location, self._access.policy, self._txn.txn_id
             )
 
-    def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
-        """Raise OvertakenError, so that the job restarts, if a later commit hides this write."""
+    def check_not_overtaken(
+        self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
+    ) -> None:
+        """Raise OvertakenError, so that the job restarts, if a later commit hides this write.
+
+        `newest` are the newest write IDs, if they are known.
+        """
         path = overtaking.hiding_directory(
             partitions,
-            self._txn.newest(self.table.ref).write_ids(self.table.ref),
+            newest or self._newest(),
             self.write_id,
             replaces=DataOperation.OVERWRITE in self._access.operations,
         )
         if path is not None:
             raise self.overtaken(f"{path} would hide the rows of this write")
+
+    def _newest(self) -> ValidWriteIdList:
+        return self._txn.newest(self.table.ref).write_ids(self.table.ref)
 
     def look_ahead(self) -> None:
         """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
@@ -236,6 +247,13 @@ class TableWrite:
             if Staging.of(self.table, location, "any").home is None:
                 self._homes.add(location)
 
+    def note_existing(self, partitions: Iterable[PartitionInfo]) -> None:
+        """Note partitions that a statement has read, so that `register` need not add them.
+
+        If one is dropped or moved before the publication, `check_published` finds it.
+        """
+        self._existing |= {info.name: info for info in partitions}
+
     def stage(
         self,
         directories: tuple[StagedDirectory, ...],
@@ -265,7 +283,10 @@ class TableWrite:
             self._txn.change_nothing(self.table.ref)
         elif self.table.is_partitioned:
             names = self._partitions
-            self._check_locations(self._client.add_partitions(self.table, names))
+            known = [self._existing[name] for name in names if name in self._existing]
+            new = tuple(name for name in names if name not in self._existing)
+            added = self._client.add_partitions(self.table, new) if new else ()
+            self._check_locations([*known, *added])
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
             for name in names:
                 alike.setdefault(frozenset(self._operations[name]), []).append(name)
@@ -284,8 +305,9 @@ class TableWrite:
             # The locations were checked at registration, and `check_published` checks them again.
             homes = {d.partition: d.staging.location for d in self._directories}
             written = [PartitionInfo(name=name, location=home) for name, home in homes.items()]
-            self.check_no_rival(written)
-            self.check_not_overtaken(written)
+            newest = self._newest()
+            self.check_no_rival(written, newest)
+            self.check_not_overtaken(written, newest)
             check_free(self._directories)
 
     def note(self, result: str) -> None:

@@ -50,12 +50,16 @@ def row_text(key: Key) -> str:
 
 
 def _holders(target: TableView, row: Key) -> tuple[str, ...]:
-    """Return the URI of each file with this row, once for each such row."""
-    return tuple(
-        f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
-        for file in target.files
-        for _ in range(_count(file.data, row))
-    )
+    """Return the URI of each file with this row, once for each such row, of one partition.
+
+    Rows of different partitions may have the same row ID, so the longest list decides.
+    """
+    holders: dict[int, list[str]] = {}
+    for file in target.files:
+        path = f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
+        holders.setdefault(file.partition, []).extend([path] * _count(file.data, row))
+    most: list[str] = max(holders.values(), key=len, default=[])
+    return tuple(most)
 
 
 def _count(file: AcidFile, row: Key) -> int:

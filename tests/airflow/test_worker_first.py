@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.maintenance import (
     clean_tables,
@@ -737,3 +738,16 @@ def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_es
 ) -> None:
     logging.getLogger("hiveacid").warning("removed %s", "delta\x1b[2J\u202e")
     assert caplog.messages == ["removed delta\\x1b[2J\\u202e"]
+
+
+@pytest.mark.parametrize(
+    ("given", "engine"), [(None, None), (True, Engine.WORKER), ("false", Engine.SPARK)]
+)
+def test_on_worker_is_an_older_word_for_the_engine(given: object, engine: Engine | None) -> None:
+    assert _compact(on_worker=given).chosen_engine is engine
+
+
+def test_two_words_for_different_engines_are_an_error() -> None:
+    assert _compact(on_worker=True, engine="worker").chosen_engine is Engine.WORKER
+    with pytest.raises(ConfigurationError, match="engine is auto, but on_worker=True means worker"):
+        _ = _compact(on_worker=True, engine="auto").chosen_engine

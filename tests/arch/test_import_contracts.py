@@ -27,7 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "metastore": ("thrift", "hmsclient", "six"),
     "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
     **dict.fromkeys(
-        ("maintenance", "reading", "writing"),
+        ("arrow", "maintenance", "reading", "writing"),
         ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
     ),
 }

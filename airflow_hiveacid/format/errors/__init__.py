@@ -12,6 +12,7 @@
     |  |- UnknownColumnError           |- ColumnUpdateError          |- TypeMismatchError
     |  |- StructFieldsError            |- ExpressionError            |- SourceUnreadableError
     |  |- VersionRangeError            |- UnsafeTextError
+    |  |- SparkNeededError             the engine in one process cannot run the statement
     |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
     |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
     |  |- ConversionRefusedError       a table cannot be converted to the requested kind

@@ -48,6 +48,20 @@ class SqlTextError(InputError):
         )
 
 
+class SparkNeededError(InputError):
+    """The engine in one process cannot run the statement; nothing was written.
+
+    `reason` says why, as a clause.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"this statement needs Spark: {reason}. Use engine='auto' or 'spark', or change the"
+            " statement"
+        )
+
+
 class TableNotFoundError(TableError):
     """The metastore has no such table."""
 

@@ -23,7 +23,12 @@ from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcom
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import commit
-from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of, fence
+from airflow_hiveacid.metastore.transactions.fencing import (
+    FencingToken,
+    agent_info_of,
+    fence,
+    locks_on,
+)
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -147,5 +152,8 @@ def _acquire(
         ),
         timeout_s=terms.lock_timeout_s,
         clock=terms.clock,
-        on_enqueued=lambda: fence(client, fencing_token, txn_id, refs),
+        on_enqueued=lambda: (
+            fencing_token is not None
+            and fence(client, fencing_token, txn_id, locks_on(client, refs))
+        ),
     )

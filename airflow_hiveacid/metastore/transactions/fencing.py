@@ -170,11 +170,13 @@ def newer(fencing_token: FencingToken, copies: Iterable[Rival]) -> tuple[Rival, 
     return tuple(c for c in copies if c.rank > fencing_token.rank)
 
 
-def find_copies(
-    client: MetastorePort, fencing_token: FencingToken, refs: Iterable[TableRef]
-) -> tuple[Rival, ...]:
-    """Return the transactions of this job part that have locks on the tables, sorted by ID."""
-    locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
+def locks_on(client: MetastorePort, refs: Iterable[TableRef]) -> tuple[LockInfo, ...]:
+    """Return all locks on the tables."""
+    return tuple(lock for ref in sorted(set(refs)) for lock in client.show_locks(ref))
+
+
+def find_copies(fencing_token: FencingToken, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
+    """Return the transactions of this job part that have one of the locks, sorted by ID."""
     copies = copies_of(fencing_token.job_key, locks)
     return tuple(copy for copy in copies if copy.part_digest == fencing_token.part_digest)
 
@@ -183,15 +185,15 @@ def fence(
     client: MetastorePort,
     fencing_token: FencingToken | None,
     txn_id: TxnId,
-    refs: Iterable[TableRef],
+    locks: Iterable[LockInfo],
 ) -> bool:
-    """Abort every older copy of the job, after our own lock request; return True if there were any.
+    """Abort every older copy of the job, and return True if there were any.
 
-    They may have blocked our request.
+    `locks` are those on the job's tables after our own lock request, which they may have blocked.
     """
     if fencing_token is None:
         return False
-    copies = find_copies(client, fencing_token, refs)
+    copies = find_copies(fencing_token, locks)
     ahead = newer(fencing_token, copies)
     if ahead:
         raise _fenced(fencing_token, txn_id, ahead)
@@ -222,7 +224,7 @@ def raise_if_fenced(
     if fencing_token is None:
         return
     try:
-        ahead = newer(fencing_token, find_copies(client, fencing_token, refs))
+        ahead = newer(fencing_token, find_copies(fencing_token, locks_on(client, refs)))
     except MetastoreError as unknown:
         _log.debug("cannot look for a newer copy: %s", unknown)
         return

@@ -22,6 +22,7 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore import locks
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
+from airflow_hiveacid.metastore.server_time import ServerTime, time_of_lock
 from airflow_hiveacid.metastore.transactions import fencing, lock_wait
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.handover import Handover
@@ -111,7 +112,7 @@ class Opened:
     heartbeats. For each `watched` table, `began` contains the write IDs that were committed when
     the job first opened a transaction. `has_waited` is True if the locks were not granted
     immediately. `timeout_s` is the server's transaction time-out, which cannot be read while the
-    server is unreachable.
+    server is unreachable. `server_time` is known if the locks were granted immediately.
     """
 
     txn_id: TxnId
@@ -125,6 +126,7 @@ class Opened:
     heartbeat: Heartbeat
     timeout_s: float
     readings: Readings
+    server_time: ServerTime | None
     undo: ExitStack
 
 
@@ -277,7 +279,8 @@ class _Opening:
             before=self.changed if self._queues_up else {},
         )
         left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
-        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
+        seen: list[locks.LockInfo] = []
+        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting, seen=seen)
         self._register(write_ids)
         self.plan.terms.on_step("fenced")
         snapshot = self._see(write_ids)
@@ -299,6 +302,7 @@ class _Opening:
             heartbeat=heartbeat,
             timeout_s=self.timeout_s,
             readings=readings,
+            server_time=time_of_lock(seen, self.txn_id, before_s=asked_s, after_s=locked_s),
             undo=undo.pop_all(),
         )
 
@@ -337,8 +341,13 @@ class _Opening:
         operations = frozenset().union(*(access.operations for access in self.plan.writes))
         return DataOperation.OVERWRITE not in operations
 
-    def _lock(self, *, timeout_s: float, waiting: lock_wait.Waiting) -> tuple[LockId, float, float]:
-        """Get the locks; return the lock ID and the times before and after the granted request."""
+    def _lock(
+        self, *, timeout_s: float, waiting: lock_wait.Waiting, seen: list[locks.LockInfo]
+    ) -> tuple[LockId, float, float]:
+        """Get the locks; return the lock ID and the times before and after the granted request.
+
+        The locks that the search for other copies has found are added to `seen`.
+        """
         clock, asked_s = self.plan.terms.clock, [0.0]
 
         def note_time() -> None:
@@ -355,7 +364,7 @@ class _Opening:
             ),
             timeout_s=timeout_s,
             clock=clock,
-            on_enqueued=self._fence,
+            on_enqueued=lambda: self._fence(seen),
             on_asking=note_time,
             on_waiting=waiting.look,
         )
@@ -363,10 +372,12 @@ class _Opening:
         self.plan.terms.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
-    def _fence(self) -> bool:
+    def _fence(self, seen: list[locks.LockInfo]) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""
         has_left = self.leaving.step_over()
-        has_ended = fencing.fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
+        if self._fencing_token is not None:
+            seen += fencing.locks_on(self.client, self.plan.fenced)
+        has_ended = fencing.fence(self.client, self._fencing_token, self.txn_id, seen)
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:

@@ -71,7 +71,7 @@ class MetastoreTransaction:
         }
         self._is_ended = False
         self._unchanged: set[TableRef] = set()
-        self._server_time: ServerTime | None = None
+        self._server_time: ServerTime | None = opened.server_time
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
 

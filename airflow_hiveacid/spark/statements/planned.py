@@ -32,7 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
-from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
@@ -79,19 +79,8 @@ def planned(
         for statement in each(spec):
             with naming(len(changes) + 1, count):
                 changes.append(planned_one(job, statement, common=common))
-    check_order([step_of(change) for change in changes])
+    check_order([change.step for change in changes])
     return changes
-
-
-def step_of(change: CheckedStatement) -> Step:
-    """Return the properties of a statement that affect other statements in its transaction."""
-    fixed = change.fixed
-    return Step(
-        table=str(change.table.ref),
-        replaces=DataOperation.OVERWRITE in change.operations,
-        partition=None if fixed is None else fixed[0],
-        together=None if change.common is None else change.common.number,
-    )
 
 
 def planned_one(

@@ -14,25 +14,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
-from airflow_hiveacid.jobs.results import StatementResult
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.tasks import collected, task_of
+from airflow_hiveacid.spark.engine.tasks import collected, run_tasks, task_of
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.event_files import (
     WRITTEN_SCHEMA,
@@ -43,8 +41,7 @@ from airflow_hiveacid.writing.event_files import (
     write_here,
 )
 from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.statements import WrittenStatements
-from airflow_hiveacid.writing.twin_rows import named_twins
+from airflow_hiveacid.writing.runs import PlannedStatement, StatementWork
 from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:
@@ -52,6 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
+_SIZES: Final = "path string, size_bytes long"
 _NOW: Final[Mapping[str, str]] = {}
 
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
@@ -65,37 +63,29 @@ MakeFiles = Callable[[WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedStatement:
+class CheckedStatement(PlannedStatement):
     """A statement that was checked against its tables and is ready to run.
 
-    `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
-    operations on the table. These operations determine the lock. `make_events` turns the target and
-    the source into events; None means no events. The target has its files as the statement sees
-    them. `make_files` stages files without events.
+    `make_events` turns the target and the source into events; None means no events. The target has
+    its files as the statement sees them. `make_files` stages files without events.
 
     `shape` is the frame with which the source was checked. If `source` is not given, `shape` is the
     source itself. `tables` are the tables for queries within the statement's expressions, by view
-    name. `partitions` returns the partitions that the statement can touch now, if they are known.
-    `fixed` contains these partitions if the statement itself specifies them. The partitions in
-    `fixed` need not exist. `empties` selects the existing partitions that an overwrite replaces
-    even without new rows. By default, `empties` selects the partitions that the overwrite can
-    touch. `common` contains inputs that several statements share. All these statements see the
+    name. `common` contains inputs that several statements share. All these statements see the
     tables as the first statement does.
     """
 
-    kind: str
-    table: TableInfo
-    operations: frozenset[DataOperation]
     make_events: MakeEvents | None
     source: SourceSpec | None = None
     shape: DataFrame | None = None
     common: Common | None = None
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    partitions: Callable[[], Touched] = Touched
-    fixed: tuple[PartitionName, ...] | None = None
-    empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
     make_files: MakeFiles | None = None
-    details: Callable[[], Mapping[str, JsonValue]] | None = None
+
+    @property
+    def together(self) -> int | None:
+        """The position of the multi-insert that contains the statement, or None."""
+        return None if self.common is None else self.common.number
 
 
 @contextmanager
@@ -108,7 +98,7 @@ def naming(number: int, count: int) -> Iterator[None]:
         yield
 
 
-class TransactionWork(WrittenStatements):
+class TransactionWork(StatementWork[CheckedStatement, Target]):
     """The statements that run in one write. Mutable: it keeps inputs that statements share."""
 
     _job: JobContext
@@ -141,30 +131,29 @@ class TransactionWork(WrittenStatements):
     def _as_of(self, table: TableInfo, touched: Touched, version: VersionSpec) -> Target:
         return self.target(table, touched, version)
 
-    def run(self, change: CheckedStatement, touched: Touched) -> StatementResult:
-        """Write one statement's files to staging.
+    def view(self, table: TableInfo, touched: Touched) -> Target:
+        """Return a table as the next statement sees it."""
+        return self.target(table, touched)
 
-        Only the partitions in `touched` are locked.
-        """
-        part = self._write.tables[change.table.ref]
-        target = self.target(change.table, touched)
-        part.check_locations(target.elsewhere.values())
-        check_files_writable(change.table, target.partitions)
-        plan = self.plan(target.table, change.operations, target.elsewhere)
+    def files(
+        self, change: CheckedStatement, plan: WritePlan, view: Target, touched: Touched
+    ) -> tuple[StagedFile, ...]:
+        """Stage the files of a statement that sees `view`."""
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()
-        with named_twins(target):
-            if change.make_events is not None:
-                events = change.make_events(target, partial(self._source, change))
-                files = written_files(plan, events)
-            if change.make_files is not None:
-                files = change.make_files(plan, target, partial(self._as_of, change.table, touched))
-        if change.details is not None:
-            self._details |= change.details()
-        replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
-        if change.empties is not None:
-            replaced = change.empties(tuple(p.name for p in target.partitions))
-        return self.stage(change.kind, plan, change.operations, files, replaced or ())
+        if change.make_events is not None:
+            files = written_files(plan, change.make_events(view, partial(self._source, change)))
+        if change.make_files is not None:
+            files = change.make_files(plan, view, partial(self._as_of, change.table, touched))
+        return files
+
+    def copied(self, sizes: Mapping[Reissue, int]) -> Mapping[str, int]:
+        """Copy many files (`CopyMany`), in tasks."""
+        with typed_failures():
+            frame = run_tasks(
+                self._job.spark, _reissue_task, list(sizes), _SIZES, work=sizes.__getitem__
+            )
+            return {row.path: row.size_bytes for row in frame.collect()}
 
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
@@ -206,6 +195,12 @@ class TransactionWork(WrittenStatements):
             ).rows()
             for view, table in tables.items()
         }
+
+
+def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:
+    size = reissue(work)
+    columns = {"path": pa.array([work.target]), "size_bytes": pa.array([size], pa.int64())}
+    yield pa.RecordBatch.from_pydict(columns)
 
 
 def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:

@@ -42,6 +42,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.
+_INDEXES: Final = frozenset({6, 7, 8})  # row index and Bloom filters (`Stream.kind`)
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
 _PRESENT: Final = 0
@@ -131,6 +132,19 @@ def writer_time_zones(
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
         return tuple(footer.writer_time_zone for footer in footers)
+
+
+def stream_bytes(
+    fs: pafs.FileSystem, tail: OrcTail, column_ids: Collection[int], stripes: Iterable[int]
+) -> int:
+    """Return the stored bytes of these columns' values in these stripes, without indexes."""
+    with file_errors("read", tail.path), _opened(fs, tail) as source:
+        return sum(
+            stream.length
+            for number in stripes
+            for stream in stripe_footer(source, tail, tail.footer.stripes[number]).streams
+            if stream.column in column_ids and stream.kind not in _INDEXES
+        )
 
 
 def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:

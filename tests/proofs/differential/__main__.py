@@ -1,9 +1,10 @@
 """The command of the differences.
 
     python -m tests.proofs.differential [--expressions 10000] [--statements 1000]
-                                        [--seed 7] [--stores 15]
+                                        [--simple 1000] [--seed 7] [--stores 15]
 
-It asks Hive 4.0.1's own engine and us the same questions and compares the answers. The seed is
+It asks Hive 4.0.1's own engine and us the same questions and compares the answers. Simple
+statements are run by three engines: Hive's, Spark's, and ours in one process. The seed is
 `HIVEACID_SEED`, if it is set. It exits with 1 if an answer differs in a way that
 docs/evidence/differences.json does not name.
 """
@@ -24,7 +25,7 @@ from typing import Any, Final
 import pyspark
 
 from tests.judges.engine import HiveJudge
-from tests.proofs.differential import cases, course, examples, report, stores, twins
+from tests.proofs.differential import cases, course, examples, report, stores, triplets, twins
 from tests.proofs.differential.engines import Engines
 from tests.proofs.programs import Say, clocked, laboratory, metastore, working_folder
 
@@ -83,6 +84,22 @@ def run(both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say)
         if done.outcome is cases.Outcome.DIFFERENT:
             say(f"NOT NAMED: {tally.wrong[-1]}")
         yield
+    yield from simple(both, tally, asked, say)
+
+
+def simple(
+    both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say
+) -> Iterator[None]:
+    """Run simple statements by three engines and count the results."""
+    databases = (f"hive3_{uuid.uuid4().hex[:12]}", f"worker_{uuid.uuid4().hex[:12]}")
+    for db in databases:
+        both.lab.client.create_database(db)
+    for done in triplets.Triplets(both, databases, asked.seed).done(asked.simple, say):
+        tally.add(report.SIMPLE, done)
+        if done.outcome is cases.Outcome.DIFFERENT:
+            say(f"NOT NAMED: {tally.wrong[-1]}")
+            yield
+    yield
 
 
 @contextmanager
@@ -106,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     seed = int(os.environ.get("HIVEACID_SEED") or random.randrange(_LARGEST_SEED))
     parser.add_argument("--expressions", type=int, default=10_000)
     parser.add_argument("--statements", type=int, default=1_000)
+    parser.add_argument("--simple", type=int, default=1_000, help="statements of three engines")
     parser.add_argument("--stores", type=int, default=15, help="number of types of columns")
     parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument(

@@ -23,6 +23,7 @@ VALUES: Final = ROOT / "build" / "differential.jsonl"
 EXPRESSIONS: Final = "expressions"
 STATEMENTS: Final = "statements"
 STORES: Final = "types into columns of types"
+SIMPLE: Final = "simple statements, by three engines"
 _MOST_VALUES: Final = 8
 
 

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
@@ -34,7 +33,7 @@ from airflow_hiveacid.reading.arrow_scan import (
     scan_plain,
     work_of_scan,
 )
-from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged
+from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged, require_own_bucket
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
@@ -119,14 +118,8 @@ class LiveFiles(file_relation.TableFiles):
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
         for file, verdict in zip(self.files, verdicts, strict=True):
-            if for_changes and verdict.others and not verdict.is_outside:
-                raise UnsupportedFileError(
-                    path=file.data.path,
-                    reason=f"it contains rows of bucket {min(verdict.others)}, but is named as a"
-                    f" file of bucket {file.data.bucket_id}. Hive would show these rows also after"
-                    " they were deleted. First compact the table or partition: a major compaction"
-                    " moves each row to a file of its bucket",
-                )
+            if for_changes and not verdict.is_outside:
+                require_own_bucket(file.data, verdict.others)
         # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [

@@ -35,5 +35,5 @@ def test_a_truncation_is_fixed_to_a_partition_only_if_exactly_one_has_the_values
     job: Any = SimpleNamespace(client=client, spark=None, insertable_table=lambda _: table)
     change = planned.planned_one(job, TruncateSpec(target="default.parts", partition={"p": "1"}))
     assert change.fixed == (names if len(names) == 1 else None)
-    assert planned.step_of(change).partition == (names[0] if len(names) == 1 else None)
+    assert change.step.partition == (names[0] if len(names) == 1 else None)
     assert change.partitions().names == names

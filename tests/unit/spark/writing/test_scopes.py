@@ -8,8 +8,8 @@ from typing import Any
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.writing.runs import accesses, touched_partitions
 
 ONE, TWO = PartitionName.parse("p=1"), PartitionName.parse("p=2")
 
@@ -28,7 +28,7 @@ def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> CheckedS
 
 
 def locked(*changes: CheckedStatement) -> tuple[PartitionName, ...] | None:
-    (access,) = job._accesses(changes, job._touched(changes))
+    (access,) = accesses(changes, touched_partitions(changes))
     return access.partitions
 
 
@@ -53,12 +53,12 @@ def test_a_named_partition_that_was_seen_is_searched_for_among_all_partitions(
     truncation = dataclasses.replace(
         change(table, ONE, is_fixed=True), partitions=lambda: Touched(names=(ONE,), seen=(ONE, TWO))
     )
-    for found in job._touched([truncation, change(table, TWO, is_fixed=True)]):
+    for found in touched_partitions([truncation, change(table, TWO, is_fixed=True)]):
         assert found.seen == ((ONE, TWO) if found.names == (ONE,) else ())
 
 
 def test_the_lock_of_a_table_covers_the_operations_of_all_statements(table: TableInfo) -> None:
     changes = [change(table, ONE, is_fixed=True), change(table, ONE, is_fixed=False)]
     for order in (changes, changes[::-1]):
-        (access,) = job._accesses(order, job._touched(order))
+        (access,) = accesses(order, touched_partitions(order))
         assert access.operations == {DataOperation.INSERT, DataOperation.UPDATE}

@@ -35,7 +35,7 @@ from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.writing import job
+from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
@@ -448,7 +448,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
         raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
 
     monkeypatch.setattr(second_try, "_FEW_FILES", 0)
-    monkeypatch.setattr(job, "run_tasks", refuse)
+    monkeypatch.setattr(work, "run_tasks", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2

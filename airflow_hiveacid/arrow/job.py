@@ -1,0 +1,117 @@
+"""A job of simple statements, run in this process with the steps of `writing`.
+
+Input is a job and its limits; output is the same `JobResult` as that of a Spark job.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from functools import partial
+
+from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow.statements import ArrowStatement, planned
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import kind_of
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    InsertSpec,
+    MergeSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.statements.simple import (
+    SimpleSpec,
+    simple_specs,
+    simple_statement,
+)
+from airflow_hiveacid.plan.transactions import check_order, numbered
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import TableView, view_of
+from airflow_hiveacid.writing.event_files import WritePlan, staged_files, write_here
+from airflow_hiveacid.writing.job import WritingJob
+from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.runs import Run, StatementWork
+from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
+from airflow_hiveacid.writing.write import Write
+
+log = logging.getLogger("hiveacid")
+
+
+def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
+    """Run a job's statements in this process, as one transaction; see `Run.result`.
+
+    Raises:
+        SparkNeededError: a statement is not simple, or exceeds the limits. Nothing was written.
+        HiveAcidError: the job failed.
+    """
+    specs = simple_specs(job.spec.job)
+    changes: list[ArrowStatement] = []
+    for number, spec in enumerate(specs, start=1):
+        with numbered(number, len(specs)):
+            statement = simple_statement(spec, _table(job, spec))
+            changes.append(planned(kind_of(spec), statement, job.client))
+    check_order([change.step for change in changes])
+    one = changes[0]
+    not_kept = (
+        SEVERAL if len(changes) > 1 else why_not_kept(one.table, one.operations, reads_tables=False)
+    )
+    return Run(
+        job=job, changes=changes, work_of=partial(ArrowWork, job, limits), not_kept=not_kept
+    ).result()
+
+
+def _table(job: WritingJob, spec: SimpleSpec) -> TableInfo:
+    """Return the checked table of a statement, with its constraints if it writes rows."""
+    match spec:
+        case InsertSpec():
+            return job.with_constraints(job.insertable_table(spec.target))
+        case TruncateSpec():
+            return job.insertable_table(spec.target)
+        case UpdateSpec():
+            return job.with_constraints(job.changeable_table(spec.target, "UPDATE"))
+        case DeleteSpec():
+            return job.changeable_table(spec.target, "DELETE")
+        case MergeSpec():
+            return job.with_constraints(job.changeable_table(spec.target, "MERGE"))
+
+
+class ArrowWork(StatementWork[ArrowStatement, TableView]):
+    """The work of this engine in one write. Mutable, as `StatementWork`."""
+
+    def __init__(self, job: WritingJob, limits: Limits, write: Write) -> None:
+        super().__init__(job, write)
+        self._limits = limits
+
+    def view(self, table: TableInfo, touched: Touched) -> TableView:
+        """Return a table as the next statement sees it."""
+        part = self._write.tables[table.ref]
+        snapshot = self._write.txn.snapshot
+        return view_of(self._job.client, table, snapshot, touched, staged=part.staged)
+
+    def files(
+        self,
+        change: ArrowStatement,
+        plan: WritePlan,
+        view: TableView,
+        touched: Touched,  # noqa: ARG002 - of the base class
+    ) -> tuple[StagedFile, ...]:
+        """Stage the files of a statement that sees `view`."""
+        if change.make_events is None:
+            return ()
+        events = change.make_events(view, self._limits)
+        every = frozenset(column.name for column in plan.columns)
+        is_partial = not every <= events.assigned
+        plan = dataclasses.replace(
+            plan,
+            given=(events.assigned or every, every),
+            old_files={
+                file.number: file.data
+                for file in view.files
+                if is_partial and file.number in events.updated
+            },
+        )
+        files = staged_files(plan, write_here(plan, events.batches))
+        log.info("staged files=%d table=%s", len(files), plan.table.ref)
+        return files

@@ -1,0 +1,253 @@
+"""One transaction, from its checked statements to its result, whatever engine makes their events.
+
+`writing.write` handles failures, `writing.restarts` restarts. A killed process leaves an open
+transaction. The metastore aborts such a transaction when the heartbeats stop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult, StatementResult
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.plan.transactions import Step, numbered
+from airflow_hiveacid.reading.access import Touched, nameable
+from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.job import WritingJob
+from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.restarts import (
+    RestartState,
+    already_done,
+    begun,
+    check_sources,
+    until_not_overtaken,
+)
+from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full
+from airflow_hiveacid.writing.statements import WrittenStatements
+from airflow_hiveacid.writing.twin_rows import named_twins
+from airflow_hiveacid.writing.write import Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStatement:
+    """A statement that was checked against its tables: what it locks.
+
+    `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
+    operations on the table. These operations determine the lock. `partitions` returns the
+    partitions that the statement can touch now, if they are known. `fixed` contains these
+    partitions if the statement itself specifies them. The partitions in `fixed` need not exist.
+    `empties` selects the existing partitions that an overwrite replaces even without new rows. By
+    default, `empties` selects the partitions that the overwrite can touch. `details` are for the
+    result, once the statement's files are staged.
+    """
+
+    kind: str
+    table: TableInfo
+    operations: frozenset[DataOperation]
+    partitions: Callable[[], Touched] = Touched
+    fixed: tuple[PartitionName, ...] | None = None
+    empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
+    details: Callable[[], Mapping[str, JsonValue]] | None = None
+
+    @property
+    def together(self) -> int | None:
+        """The position of the multi-insert that contains the statement, or None."""
+        return None
+
+    @property
+    def step(self) -> Step:
+        """The properties of the statement that affect other statements in its transaction."""
+        return Step(
+            table=str(self.table.ref),
+            replaces=DataOperation.OVERWRITE in self.operations,
+            partition=None if self.fixed is None else self.fixed[0],
+            together=self.together,
+        )
+
+
+_S = TypeVar("_S", bound=PlannedStatement)
+_V = TypeVar("_V", bound=TableView)
+
+
+class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
+    """An engine's work in one write. Mutable, as `WrittenStatements`."""
+
+    @abstractmethod
+    def view(self, table: TableInfo, touched: Touched) -> _V:
+        """Return a table as the next statement sees it."""
+
+    @abstractmethod
+    def files(
+        self, change: _S, plan: WritePlan, view: _V, touched: Touched
+    ) -> tuple[StagedFile, ...]:
+        """Stage the files of a statement that sees `view`."""
+
+    def run(self, change: _S, touched: Touched) -> StatementResult:
+        """Write one statement's files to staging.
+
+        Only the partitions in `touched` are locked.
+        """
+        part = self._write.tables[change.table.ref]
+        view = self.view(change.table, touched)
+        part.check_locations(view.elsewhere.values())
+        if view.staged is None:
+            part.note_existing(view.partitions)
+        check_files_writable(change.table, view.partitions)
+        plan = self.plan(view.table, change.operations, view.elsewhere)
+        with named_twins(view):
+            files = self.files(change, plan, view, touched)
+        if change.details is not None:
+            self._details |= change.details()
+        replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
+        if change.empties is not None:
+            replaced = change.empties(tuple(p.name for p in view.partitions))
+        return self.stage(change.kind, plan, change.operations, files, replaced or ())
+
+    def copied(self, sizes: Mapping[Reissue, int]) -> Mapping[str, int]:
+        """Copy many files (`CopyMany`), in this process."""
+        return {work.target: reissue(work) for work in sizes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(Generic[_S, _V]):
+    """A job's statements, in order, and the engine that runs them.
+
+    `work_of` begins the engine's work in a write. `not_kept` is the reason why a restart cannot use
+    the files that it has staged, or None. `sources` returns the tables that are only read.
+    `naming` adds the number of a statement to its errors.
+    """
+
+    job: WritingJob
+    changes: Sequence[_S]
+    work_of: Callable[[Write], StatementWork[_S, _V]]
+    not_kept: str | None
+    sources: Callable[[], Iterable[TableInfo]] = tuple
+    naming: Callable[[int, int], AbstractContextManager[None]] = numbered
+
+    def result(self) -> JobResult:
+        """Run the statements as one transaction, and return the job's result.
+
+        If another transaction overtakes the job before the job publishes, the job restarts, at most
+        four times. The restarted job keeps its rank among the copies of the job.
+
+        Raises:
+            HiveAcidError: the job failed. Nothing was changed, with one exception: after
+                `CommitStateUnknownError`, it is unknown whether the transaction was committed.
+        """
+        restart_state = RestartState(not_kept=self.not_kept)
+
+        def attempt() -> JobResult:
+            touched = touched_partitions(self.changes)
+            with begun(
+                self.job, accesses(self.changes, touched), self.sources(), restart_state
+            ) as write:
+                result = self._written(write, touched, restart_state)
+            restart_state.staged = None
+            return result
+
+        try:
+            return until_not_overtaken(attempt, restart_state)
+        finally:
+            if restart_state.staged is not None:
+                restart_state.staged.write.discard()
+
+    def _written(
+        self, write: Write, touched: Sequence[Touched], restart_state: RestartState
+    ) -> JobResult:
+        """Run the statements and publish their files; leaving `begun` commits them."""
+        job, changes = self.job, self.changes
+        earlier = write.earlier_run()
+        if earlier is not None:
+            return already_done(job, write, earlier)
+        scopes = touched_partitions(changes)
+        for change, old_scope, new_scope in zip(changes, touched, scopes, strict=True):
+            if old_scope != new_scope:
+                raise write.tables[change.table.ref].overtaken("its partitions changed")
+        check_sources(job, write)
+        write.look_ahead()
+        work = self.work_of(write)
+        why_not = self._take_over(write, work, restart_state)
+        if why_not is not None:
+            for number, (change, scope) in enumerate(zip(changes, scopes, strict=True), start=1):
+                with self.naming(number, len(changes)):
+                    work.run(change, scope)
+        if restart_state.not_kept is None:
+            restart_state.staged = _staged(changes[0], write, work)
+        return work.finish(restart_state.details(why_not))
+
+    def _take_over(
+        self, write: Write, work: StatementWork[_S, _V], restart_state: RestartState
+    ) -> str | None:
+        """Use the files that were staged before a restart; if impossible, return the reason."""
+        staged, restart_state.staged = restart_state.staged, None
+        if staged is None:
+            return restart_state.not_kept or "it had staged nothing"
+        (part,) = write.tables.values()
+        try:
+            why_not = why_in_full(self.job.client, part.table, staged)
+            if why_not is None:
+                directories = reissued(staged, part, work.copied)
+                work.take_over(part.table.ref, directories, staged.operations, staged.results)
+        except HiveAcidError as error:
+            why_not = str(error)
+        finally:
+            staged.write.discard()
+        return why_not
+
+
+def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> StagedWork:
+    (part,) = write.tables.values()
+    return StagedWork(
+        write=write,
+        write_id=part.write_id,
+        directories=part.directories,
+        operations=change.operations,
+        results=work.results,
+    )
+
+
+def touched_partitions(changes: Sequence[PlannedStatement]) -> list[Touched]:
+    """Return the partitions that each statement can touch now.
+
+    If several statements change a table, an earlier statement may add partitions that the metastore
+    does not list yet. So each of these statements gets only the partitions that the statement
+    itself specifies.
+    """
+    count = Counter(change.table.ref for change in changes)
+    scopes = [change.partitions() for change in changes]
+    return [
+        touched if count[change.table.ref] == 1 else Touched(names=change.fixed, seen=touched.seen)
+        for change, touched in zip(changes, scopes, strict=True)
+    ]
+
+
+def accesses(changes: Sequence[PlannedStatement], touched: Sequence[Touched]) -> list[TableAccess]:
+    """Return the access to each table of the statements, for the locks."""
+    found: dict[TableRef, TableAccess] = {}
+    for change, scope in zip(changes, touched, strict=True):
+        access = TableAccess(
+            table=change.table, operations=change.operations, partitions=scope.names
+        )
+        earlier = found.get(access.ref)
+        found[access.ref] = access if earlier is None else _both(earlier, access)
+    return list(found.values())
+
+
+def _both(one: TableAccess, other: TableAccess) -> TableAccess:
+    names = None
+    if one.partitions is not None and other.partitions is not None:
+        names = nameable(tuple(sorted({*one.partitions, *other.partitions}, key=str)))
+    return dataclasses.replace(one, operations=one.operations | other.operations, partitions=names)

@@ -1,0 +1,135 @@
+"""A table with real files over a fake metastore, and the jobs that one process runs on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.arrow.job import run_in_process
+from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.writing.job import WritingJob
+from tests.contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+COLUMNS = (
+    Column(name="id", type="bigint"),
+    Column(name="name", type="string"),
+    Column(name="price", type="decimal(8,2)"),
+)
+ROW = row_type(COLUMNS)
+DAY = (Column(name="day", type="date"), Column(name="part", type="int"))
+UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
+DELETE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
+
+Row = tuple[Any, ...]
+
+
+@dataclass(kw_only=True)
+class Lake:
+    """A table and the jobs on it; `at` says what happens at a job's next step. Mutable."""
+
+    server: FakeMetastore
+    clock: ManualClock
+    table: TableInfo
+    jobs: int = 0
+    at: dict[str, Callable[[], object]] = field(default_factory=dict)
+
+    @property
+    def client(self) -> FakeClient:
+        return FakeClient(self.server)
+
+    def run(
+        self,
+        job: Job,
+        *,
+        key: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        attempt: int = 1,
+        **others: Any,  # noqa: ANN401
+    ) -> JobResult:
+        self.jobs += 1
+        spec = JobSpec(
+            job_key=key or f"job {self.jobs}",
+            metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+            job=job,
+            attempt=str(AttemptId(attempt, f"{self.jobs:012d}")),
+            lock_timeout_s=5.0,
+            **others,
+        )
+        terms = JobTerms.of(spec, on_step=lambda step: self.at.pop(step, lambda: None)())
+        terms = dataclasses.replace(terms, clock=self.clock)
+        return run_in_process(WritingJob(spec=spec, client=self.client, terms=terms), limits)
+
+    def insert(self, *rows: Row, **others: Any) -> JobResult:  # noqa: ANN401
+        return self.run(InsertSpec(target="default.s", source=values(self.table, *rows)), **others)
+
+    def delete(self, where: str | None, **others: Any) -> JobResult:  # noqa: ANN401
+        return self.run(DeleteSpec(target="default.s", where=where), **others)
+
+    def merge(self, *rows: Row, clauses: Iterable[MergeClause], **others: Any) -> JobResult:  # noqa: ANN401
+        keys = others.pop("keys", ("id",))
+        source = values(self.table, *rows)
+        spec = MergeSpec(target="default.s", source=source, keys=keys, clauses=tuple(clauses))
+        return self.run(spec, **others)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The live rows of all partitions, sorted, with their partition values as text."""
+        ref = self.table.ref
+        write_ids = self.client.valid_write_ids([ref], self.client.valid_txns())[ref]
+        found: list[Row] = []
+        for info in self.client.list_partitions(self.table):
+            texts = partition_texts(self.table.partition_columns, info.name)
+            for batch in scan(info.location, self.table.columns, write_ids):
+                found += [(*row.values(), *texts) for row in batch.to_pylist()]
+        return sorted(found, key=str)
+
+    @property
+    def files(self) -> list[str]:
+        """The data files, without those of `_hiveacid` and the version files."""
+        root = Path(self.table.location.removeprefix("file:"))
+        return sorted(str(p.relative_to(root)) for p in root.rglob("bucket_*"))
+
+
+def values(table: TableInfo, *rows: Row) -> SourceSpec:
+    return SourceSpec(columns=table.column_names, values=rows)
+
+
+def made(
+    server: FakeMetastore,
+    clock: ManualClock,
+    tmp_path: Path,
+    **others: Any,  # noqa: ANN401
+) -> Lake:
+    (tmp_path / "s").mkdir()
+    others = {"columns": COLUMNS, **others}
+    new = NewTable(ref=TableRef("default", "s"), location=f"file:{tmp_path}/s", **others)
+    return Lake(server=server, clock=clock, table=FakeClient(server).create_table(new))

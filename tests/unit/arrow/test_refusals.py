@@ -1,0 +1,84 @@
+"""What this engine leaves to Spark, or refuses as Spark's engine does, instead of guessing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.format.errors import (
+    MergeCardinalityError,
+    SparkNeededError,
+    TwinRowIdsError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.jobs.specs.statements import TruncateSpec
+from tests.unit.arrow.lake import ROW, UPDATE_ALL, Lake, made
+from tests.unit.storage.orc_tables import B0, B1, event, write_acid
+
+if TYPE_CHECKING:
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+
+@pytest.fixture
+def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
+    return made(server, clock, tmp_path)
+
+
+def row(number: int) -> dict[str, object]:
+    return {"id": number, "name": "a", "price": None}
+
+
+def written(lake: Lake, directory: str, *events: object) -> None:
+    path = Path(lake.table.location.removeprefix("file:")) / directory / "bucket_00000"
+    path.parent.mkdir()
+    write_acid(path, list(events), row=ROW)  # type: ignore[arg-type]
+
+
+def test_a_file_with_rows_of_another_bucket_is_not_changed(lake: Lake) -> None:
+    lake.insert((9, "own", None))
+    written(lake, "base_0000001", event(1, 0, row(1), bucket=B0), event(1, 0, row(2), bucket=B1))
+    with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file of"):
+        lake.delete("id = 1")
+
+
+def test_rows_of_one_row_id_in_two_partitions_are_no_twins(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    partition_columns = (Column(name="part", type="int"),)
+    lake = made(server, clock, tmp_path, partition_columns=partition_columns)
+    lake.insert((1, "a", None, 1), (1, "b", None, 2))
+    with pytest.raises(MergeCardinalityError):
+        lake.merge((1, "x", None, 1), (1, "y", None, 1), keys=("id", "part"), clauses=[UPDATE_ALL])
+
+
+def test_rows_of_one_row_id_in_one_partition_are_not_changed(lake: Lake) -> None:
+    lake.insert((9, "own", None))
+    written(lake, "base_0000001", event(1, 0, row(1)), event(1, 0, row(1)))
+    with pytest.raises(TwinRowIdsError):
+        lake.delete("id = 1")
+
+
+def test_many_source_rows_of_many_rows_are_counted_before_they_are_made(lake: Lake) -> None:
+    lake.insert(*[(1, None, None)] * 50)
+    source = [(1, str(number), None) for number in range(50)]
+    with pytest.raises(SparkNeededError, match="changes more than 100 rows"):
+        lake.merge(*source, clauses=[UPDATE_ALL], limits=Limits(changed_rows=100))
+
+
+def test_a_truncation_does_not_compare_floating_point_partitions(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    lake = made(server, clock, tmp_path, partition_columns=(Column(name="part", type="double"),))
+    with pytest.raises(SparkNeededError, match="partition column part, of type double"):
+        lake.run(TruncateSpec(target="default.s", partition={"part": "0.0"}))
+
+
+@pytest.mark.parametrize("where", ["price = 1.500", "id\u00a0= 1", "price IN (1.00, 2.000)"])
+def test_a_literal_that_spark_may_read_otherwise_needs_spark(lake: Lake, where: str) -> None:
+    with pytest.raises(SparkNeededError):
+        lake.delete(where)
