@@ -20,7 +20,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions wheels
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions rehearsal wheels
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -128,6 +128,9 @@ versions: build/uv/bin/uv .venv/ready ## each supported Airflow beside its pins:
 docs: setup ## the site of these pages, in build/docs; warnings are errors, links and anchors are checked
 	$(AIRFLOW) -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "open build/docs/index.html"
+
+rehearsal: docs ## a release without its upload: built, checked, installed from an index on this machine
+	@PYTHON="$(PYTHON)" tools/rehearse_release.sh $(CURDIR)/$(AIRFLOW)
 
 wheels: .venv/ready ## both wheels into dist: the provider for Airflow, and hiveacid-spark for Spark's environment
 	rm -rf dist

@@ -29,6 +29,8 @@ TEXTS = [
     ROOT / "ARCHITECTURE.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "RELEASING.md",
+    ROOT / "SECURITY.md",
     ROOT / "tests" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
