@@ -122,7 +122,7 @@ lowest: build/uv/bin/uv ## fast tests with the oldest versions that Airflow's si
 beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for other providers, without us and with us
 	$(AIRFLOW) tools/beside.py $(CURDIR)/build/uv/bin/uv
 
-versions: build/uv/bin/uv .venv/ready ## each supported Airflow beside its pins: install, parse, test; writes docs/reference/versions.md
+versions: build/uv/bin/uv setup ## each supported Airflow beside its pins, and each metastore; writes docs/reference/versions.md
 	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS)
 
 docs: setup ## the site of these pages, in build/docs; warnings are errors, links and anchors are checked

@@ -1,7 +1,8 @@
 """The examples of the known differences, asked of Hive's engine and of us.
 
 docs/evidence/differences.json gives for each example the answers of both engines. A table of
-differences is a promise, so an answer that is not the documented one is as wrong as a difference without a name.
+differences is a promise, so an answer that is not the documented one is as wrong as a difference
+without a name.
 
 An example is an expression over the table of `rows`, or a query over tables of its own (`tables`),
 which Hive makes. Examples without a `statement` change no table, so both engines read the same one,

@@ -1,9 +1,10 @@
 """The command of the supported versions.
 
-    python -m tests.proofs.versions [VERSION ...] --uv UV --tests FILE [FILE ...]
+    python -m tests.proofs.versions [PART ...] [--only VERSION ...] --uv UV --tests FILE [FILE ...]
 
-It installs each version of Airflow (default: all) in build/versions, tries this provider there, and
-exits with 1 if something failed. If it tried all, it writes the table of the page of versions.
+A part is `airflow` or `metastore` (default: both). Each version of Airflow is installed in
+build/versions, and this provider is tried there. Each metastore is started, and its tests run. The
+status is 1 if something failed. Without --only, the tables of the page of versions are written.
 """
 
 from __future__ import annotations
@@ -13,25 +14,42 @@ import sys
 from collections.abc import Sequence
 
 from tests.proofs.programs import clocked, refuse_unknown
-from tests.proofs.versions.airflow_releases import RELEASES, tried, write
+from tests.proofs.versions import airflow_releases, metastores
+
+_PARTS = ("airflow", "metastore")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try versions and return the exit status."""
+    known = (*airflow_releases.RELEASES, *metastores.VERSIONS)
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.versions")
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=", ".join(RELEASES))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
+    parser.add_argument(
+        "--only", nargs="+", metavar="VERSION", default=known, help=", ".join(known)
+    )
     parser.add_argument("--uv", required=True, help="the program uv")
-    parser.add_argument("--tests", nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--tests", nargs="+", required=True, metavar="FILE", help="of Airflow")
     asked = parser.parse_args(argv)
-    refuse_unknown(parser, "version", asked.versions, RELEASES)
+    refuse_unknown(parser, "part", asked.parts, _PARTS)
+    refuse_unknown(parser, "version", asked.only, known)
     say = clocked()
-    outcomes = [
-        tried(version, uv=asked.uv, tests=asked.tests, say=say)
-        for version in asked.versions or RELEASES
-    ]
-    if not asked.versions:
-        write(outcomes)
-    return 0 if all(outcome.is_good for outcome in outcomes) else 1
+    parts, is_whole = asked.parts or _PARTS, asked.only is known
+    is_good = True
+    if "airflow" in parts:
+        releases = [
+            airflow_releases.tried(version, uv=asked.uv, tests=asked.tests, say=say)
+            for version in airflow_releases.RELEASES
+            if version in asked.only
+        ]
+        is_good &= all(release.is_good for release in releases)
+        if is_whole:
+            airflow_releases.write(releases)
+    if "metastore" in parts:
+        servers = [metastores.tried(v, say) for v in metastores.VERSIONS if v in asked.only]
+        is_good &= all(server.is_good for server in servers)
+        if is_whole:
+            metastores.write(servers)
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

@@ -7,9 +7,6 @@ with its pins, and this provider after that without them. So pip raises only wha
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +17,7 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from tests.proofs.programs import Say
+from tests.proofs.versions.steps import StepError, counts, last_line, run
 from tests.support.documents import DOCS, ROOT, put_between, table_line
 
 RELEASES: Final[Mapping[str, str]] = {
@@ -33,6 +31,7 @@ PAGE: Final = DOCS / "reference" / "versions.md"
 MARK: Final = "airflow: written by `make versions`"
 
 _FOLDER: Final = ROOT / "build" / "versions"
+_HOME: Final = {"AIRFLOW_HOME": str(_FOLDER / "airflow-home")}
 _EXTRAS: Final = ("hdfs", "s3")
 # As in tools/lowest.sh.
 _FOR_TESTS: Final = (
@@ -90,10 +89,6 @@ class Outcome:
         return table_line(self.version, RELEASES[self.version], raised, *cells)
 
 
-class StepError(Exception):
-    """A step failed; the text is the last line that it printed."""
-
-
 def tried(version: str, *, uv: str, tests: Sequence[str], say: Say) -> Outcome:
     """Install a version of Airflow and this provider, and return what became of it."""
     folder = _FOLDER / version
@@ -102,21 +97,23 @@ def tried(version: str, *, uv: str, tests: Sequence[str], say: Say) -> Outcome:
     steps: list[str] = []
     try:
         say(f"{version}: installing Airflow with the pins of {RELEASES[version]}")
-        _run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
-        pins = _pins(_run(uv, *_resolution(version), "-", given="\n".join(wanted(version))))
+        run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+        pins = _pins(run(uv, *_resolution(version), "-", given="\n".join(wanted(version))))
         install = (uv, "pip", "install", "--quiet", "--python", python)
-        _run(*install, *(f"{name}=={pin}" for name, pin in pins.items()))
+        run(*install, *(f"{name}=={pin}" for name, pin in pins.items()))
         say(f"{version}: installing this provider")
         ours = f"{ROOT}[{','.join(_EXTRAS)}]"
-        _run(*install, f"apache-airflow=={version}", "--editable", ours)
-        raised = changed(pins, _pins(_run(uv, "pip", "freeze", "--python", python)))
-        _run(uv, "pip", "check", "--python", python)
+        run(*install, f"apache-airflow=={version}", "--editable", ours)
+        raised = changed(pins, _pins(run(uv, "pip", "freeze", "--python", python)))
+        run(uv, "pip", "check", "--python", python)
         steps.append("passed")
-        steps.append(_last_line(_run(python, "-c", _IMPORT_ALL)))
-        _run(*install, *_FOR_TESTS)
-        steps.append(_last_line(_run(python, "-c", _PARSE_ALL)))
+        steps.append(last_line(run(python, "-c", _IMPORT_ALL, variables=_HOME)))
+        run(*install, *_FOR_TESTS)
+        steps.append(last_line(run(python, "-c", _PARSE_ALL, variables=_HOME)))
         say(f"{version}: {', '.join(steps)}; testing")
-        steps.append(counts(_last_line(_run(python, "-m", "pytest", *_TEST, *tests))))
+        steps.append(
+            counts(last_line(run(python, "-m", "pytest", *_TEST, *tests, variables=_HOME)))
+        )
     except StepError as error:
         say(f"{version}: failed: {error}")
         return Outcome(version=version, raised=raised, steps=tuple(steps), failure=str(error))
@@ -148,16 +145,6 @@ def changed(pins: Mapping[str, str], installed: Mapping[str, str]) -> tuple[str,
     )
 
 
-def counts(line: str) -> str:
-    """Return the counts in pytest's last line.
-
-    Example:
-        >>> counts("5 passed, 2 skipped in 1.20s (0:00:01)")
-        '5 passed, 2 skipped'
-    """
-    return ", ".join(re.findall(r"\d+ (?:passed|failed|skipped|errors?)", line))
-
-
 def write(outcomes: Iterable[Outcome], page: Path = PAGE) -> None:
     """Put the table into the page."""
     lines = [table_line(*_TITLES), table_line(*["---"] * len(_TITLES))]
@@ -168,26 +155,3 @@ def write(outcomes: Iterable[Outcome], page: Path = PAGE) -> None:
 def _pins(text: str) -> dict[str, str]:
     pairs = (line.strip().partition("==") for line in text.splitlines() if "==" in line)
     return {name: version for name, _, version in pairs}
-
-
-def _run(*command: str, given: str = "") -> str:
-    """Return what a command printed.
-
-    Raises:
-        StepError: it failed.
-    """
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
-    environment.pop("VIRTUAL_ENV", None)
-    environment["AIRFLOW_HOME"] = str(_FOLDER / "airflow-home")
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, input=given, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
-        last = _last_line(done.stderr) or _last_line(done.stdout)
-        raise StepError(counts(_last_line(done.stdout)) or last)
-    return done.stdout
-
-
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proofs.versions import airflow_releases
+from tests.proofs.versions import airflow_releases, metastores, steps
 from tests.support.documents import between
 
 GOOD = airflow_releases.Outcome(
@@ -21,6 +21,17 @@ def test_the_page_names_every_minor_that_the_run_tries() -> None:
     minors = ", ".join(version.rpartition(".")[0] for version in airflow_releases.RELEASES)
     assert f"| Airflow | {minors} |" in airflow_releases.PAGE.read_text()
     between(airflow_releases.PAGE.read_text(), airflow_releases.MARK)
+
+
+def test_a_metastores_line_has_the_counts_of_its_tests(tmp_path: Path) -> None:
+    between(metastores.PAGE.read_text(), metastores.MARK)
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- {metastores.MARK} -->\n<!-- end of metastores -->\n")
+    good = metastores.Outcome("4.2.0", ("90 passed", "1 passed"), is_good=True)
+    metastores.write([good], page)
+    assert between(page.read_text(), metastores.MARK).splitlines()[2:] == [
+        "| 4.2.0 | 90 passed | 1 passed |"
+    ]
 
 
 def test_a_line_of_the_table_has_each_step_and_ends_at_a_failure(tmp_path: Path) -> None:
@@ -59,11 +70,11 @@ def test_a_pin_that_was_raised_or_is_gone_is_listed() -> None:
     ],
 )
 def test_the_counts_of_pytest_are_read_from_its_last_line(line: str, found: str) -> None:
-    assert airflow_releases.counts(line) == found
+    assert steps.counts(line) == found
 
 
 def test_a_failed_program_raises_its_last_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert airflow_releases._run(sys.executable, "-c", "print('a')") == "a\n"
-    with pytest.raises(airflow_releases.StepError, match=r"^ValueError: no$"):
-        airflow_releases._run(sys.executable, "-c", "raise ValueError('no')")
+    assert steps.run(sys.executable, "-c", "print('a')") == "a\n"
+    with pytest.raises(steps.StepError, match=r"^ValueError: no$"):
+        steps.run(sys.executable, "-c", "raise ValueError('no')")
     assert "Traceback" in capsys.readouterr().err
