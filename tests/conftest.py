@@ -26,8 +26,8 @@ _LABORATORY: Final = (
 pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 
 # A busy machine is no failure: how long an example took says nothing of what it proves. The same
-# code always gets the same examples, so a commit that passed passes again. `make long` takes others,
-# and more; tests that set their number take a multiple of this one.
+# code always gets the same examples, so a commit that passed passes again. `make long` takes more
+# and other ones; tests that set their number take a multiple of this one.
 _EXAMPLES: Final = os.environ.get("HIVEACID_EXAMPLES")
 settings.register_profile(
     "busy",
@@ -35,8 +35,6 @@ settings.register_profile(
     derandomize=_EXAMPLES is None,
     max_examples=int(_EXAMPLES or "40"),
     suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("busy")
 )
 settings.load_profile("busy")
 
