@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -28,12 +28,12 @@ class EventBatches:
     """The events of one statement.
 
     `updated` are the numbers of the files whose rows are updated; `assigned` are the columns that
-    an update sets.
+    an update sets, None without an update.
     """
 
     batches: Sequence[pa.RecordBatch]
     updated: frozenset[int] = frozenset()
-    assigned: frozenset[str] = field(default_factory=frozenset)
+    assigned: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

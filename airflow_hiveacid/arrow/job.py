@@ -102,16 +102,11 @@ class ArrowWork(StatementWork[ArrowStatement, TableView]):
             return ()
         events = change.make_events(view, self._limits)
         every = frozenset(column.name for column in plan.columns)
-        is_partial = not every <= events.assigned
-        plan = dataclasses.replace(
-            plan,
-            given=(events.assigned or every, every),
-            old_files={
-                file.number: file.data
-                for file in view.files
-                if is_partial and file.number in events.updated
-            },
-        )
+        assigned = every if events.assigned is None else events.assigned
+        old_files = {}
+        if events.updated and not every <= assigned:  # else, no file need be listed
+            old_files = {f.number: f.data for f in view.files if f.number in events.updated}
+        plan = dataclasses.replace(plan, given=(assigned, every), old_files=old_files)
         files = staged_files(plan, write_here(plan, events.batches))
         log.info("staged files=%d table=%s", len(files), plan.table.ref)
         return files

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, may_hold, reduced
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, TargetFile
-from airflow_hiveacid.reading.orc_fit import other_buckets, require_own_bucket
+from airflow_hiveacid.reading.orc_fit import check_rows, other_buckets, require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
@@ -210,6 +210,9 @@ def _part_of(
     table: TableInfo, names: tuple[str, ...], file: TargetFile, partition: _Partition
 ) -> _FilePart:
     tail = file.data.tail()
+    # before statistics choose stripes: those of a row change of Hive 2 are not those of its row
+    check_rows(file.data, tail)
+    require_own_bucket(file.data, other_buckets(file.data, tail))
     is_original = file.data.kind is FileKind.ORIGINAL
     fields = plan_fields(
         tail,
@@ -225,8 +228,6 @@ def _part_of(
         if partition.reach is None
         or may_hold(partition.reach, _ranges(table, tail, fields, number))
     )
-    if stripes:
-        require_own_bucket(file.data, other_buckets(file.data, tail))
     own = () if is_original else IDENTITY_COLUMN_IDS
     ids = frozenset(tail.below(field.column_id for field in fields if field.column_id is not None))
     return _FilePart(

@@ -79,7 +79,8 @@ def planned(kind: str, statement: SimpleStatement, client: MetastorePort) -> Arr
 def _insert(kind: str, statement: SimpleInsert) -> ArrowStatement:
     table = statement.table
     partitions = _partitions_of(table, statement.values, statement.rows)
-    fixed = nameable(tuple(dict.fromkeys(partitions))) if table.is_partitioned else None
+    fixed = None if statement.partition is None else (statement.partition,)
+    names = fixed or (nameable(tuple(dict.fromkeys(partitions))) if table.is_partitioned else None)
 
     def make(_view: TableView, limits: Limits) -> EventBatches:
         values = _arrays(table, statement.values)
@@ -94,7 +95,7 @@ def _insert(kind: str, statement: SimpleInsert) -> ArrowStatement:
         operations=frozenset({DataOperation.INSERT}),
         make_events=make,
         fixed=fixed,
-        partitions=partial(Touched, names=fixed),
+        partitions=partial(Touched, names=names),
     )
 
 
@@ -123,10 +124,15 @@ def _change(kind: str, statement: SimpleChange, client: MetastorePort) -> ArrowS
 
     def make(view: TableView, limits: Limits) -> EventBatches:
         found = search.find(view, limits)
-        names = frozenset(assignments or ())
-        events = EventMaker(table, tuple(c for c in table.columns if c.name in names))
+        names = None if assignments is None else frozenset(assignments)
+        events = EventMaker(table, tuple(c for c in table.columns if c.name in (names or ())))
         batches = [events.deletes(view, rows) for rows in found]
         if assignments is not None:
+            of_row = sum(
+                array_of([value], column_type(table, name)).nbytes
+                for name, value in assignments.items()
+            )
+            limits.check_changes(0, of_row * sum(rows.rows.num_rows for rows in found))
             for rows in found:
                 values = {
                     name: repeated(value, column_type(table, name), rows.rows.num_rows)
@@ -135,7 +141,7 @@ def _change(kind: str, statement: SimpleChange, client: MetastorePort) -> ArrowS
                 batches.append(events.updates(view, rows, values))
         return EventBatches(
             batches=batches,
-            updated=frozenset(rows.file.number for rows in found) if names else frozenset(),
+            updated=frozenset() if names is None else frozenset(rows.file.number for rows in found),
             assigned=names,
         )
 
@@ -199,8 +205,9 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
     search = Search(reach=reach, columns=names, pick=pick)
     found = [] if reach is None else search.find(view, limits)
     updates = None if statement.updates is None else _arrays(table, statement.updates)
-    assigned = frozenset(updates or ())
-    brought = tuple(c for c in table.columns if statement.inserts is not None or c.name in assigned)
+    assigned = None if updates is None else frozenset(updates)
+    named = frozenset(table.column_names) if statement.inserts is not None else assigned or ()
+    brought = tuple(column for column in table.columns if column.name in named)
     events = EventMaker(table, brought)
     matched = np.zeros(index.size, dtype=bool)
     batches: list[pa.RecordBatch] = []
@@ -227,7 +234,7 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
     )
     return EventBatches(
         batches=batches,
-        updated=frozenset(rows.file.number for rows in found) if assigned else frozenset(),
+        updated=frozenset() if assigned is None else frozenset(rows.file.number for rows in found),
         assigned=assigned,
     )
 

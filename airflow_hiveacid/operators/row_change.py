@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from functools import partial as bind
 from typing import Annotated, Any, Final
@@ -81,16 +82,26 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
 
         let_pandas_wait()
         from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
         from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
+
+        steps = StepClock()
 
         def on_step(step: str) -> None:
+            steps.reached(step)
             if step in _ABORTABLE_STEPS:
                 self.check_alive(step)
 
+        for finding in preflight(client):
+            self.log.warning("%s", finding)
         self._spec = job  # a kill of the task aborts the transactions of this attempt
-        return run_in_process(
-            WritingJob(spec=job, client=client, terms=JobTerms.of(job, on_step=on_step))
+        # A driver reads the spec from JSON, so both engines see the same values.
+        spec = JobSpec.parse(job.dump())
+        result = run_in_process(
+            WritingJob(spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step))
         )
+        return dataclasses.replace(result, phases=steps.phases)
 
 
 class StatementOperator(HiveAcidRowChangeOperator):

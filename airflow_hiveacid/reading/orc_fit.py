@@ -101,7 +101,7 @@ def _verdict(
     request: ReadRequest, why_table: str | None, file: AcidFile, doubts: Doubts
 ) -> FileFit:
     tail = file.tail()  # not stored, because there may be many tails, and they are large
-    _require_new_rows(file, tail)
+    check_rows(file, tail)
     why = why_table or _why_not(request, file, tail, doubts)
     is_outside = why is None and has_none_in_ranges(request, tail, row_schema.ROW)
     return FileFit(
@@ -130,7 +130,7 @@ def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:
         )
 
 
-def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
+def check_rows(file: AcidFile, tail: OrcTail) -> None:
     """Before any task runs, refuse a file with row changes from before Hive 3.
 
     A task that reads such a change would refuse it, too. But this task may never run, because other

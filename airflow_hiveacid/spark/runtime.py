@@ -16,11 +16,9 @@ import logging
 import os
 import posixpath
 import pwd
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
@@ -53,16 +51,10 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
+from airflow_hiveacid.writing.step_clock import StepClock
 
 log = logging.getLogger("hiveacid")
 
-# Each phase ends with one of these steps of the transaction. All other steps belong to "work".
-_PHASES: Final = {
-    "opened": "prepare",
-    **dict.fromkeys(("allocated", "locked", "fenced", "snapshot"), "lock"),
-    **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
-    **dict.fromkeys(("body_done", "committed"), "commit"),
-}
 # At these steps, a transaction can still be aborted without a trace, and a cleaning has not begun
 # its next table or partition.
 _FOLLOWED_STEPS: Final = frozenset(
@@ -338,32 +330,3 @@ def _user() -> str:
         name = f"number {number}"
     hadoop_user = os.environ.get("HADOOP_USER_NAME")
     return f"{name} ({hadoop_user} to Hadoop)" if hadoop_user else name
-
-
-class StepClock:
-    """Measures the phases of a job; in tests, also kills the driver at one step.
-
-    Mutable, and shared by threads, because partitions are compacted in parallel.
-    """
-
-    def __init__(self) -> None:
-        self._stop_at = os.environ.get("HIVEACID_STOP_AT")
-        self._lock = threading.Lock()
-        self._last = time.monotonic()
-        self._seconds: dict[str, float] = {}
-
-    def reached(self, step: str) -> None:
-        """Log a step, and add the time since the last step to the step's phase."""
-        log.debug("step=%s", step)
-        with self._lock:
-            reached_s = time.monotonic()
-            phase = _PHASES.get(step, "work")
-            self._seconds[phase] = self._seconds.get(phase, 0.0) + reached_s - self._last
-            self._last = reached_s
-        if step == self._stop_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    @property
-    def phases(self) -> Mapping[str, float]:
-        """The seconds of each phase, in the order in which the phases began."""
-        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -81,6 +82,19 @@ def test_statements_run_on_the_worker_without_spark(spark: FakeSpark) -> None:
     truncate = HiveAcidTruncateOperator(task_id="truncate", table="d.t", engine="worker")
     assert run_task(truncate)["status"] == "committed"
     assert spark.calls == []
+
+
+class _State(str, Enum):  # noqa: UP042 - whose text is not its value
+    OPEN = "open"
+
+
+def test_the_worker_reads_values_from_json_as_a_driver_does() -> None:
+    result = run_task(_insert((1, _State.OPEN), engine="worker"))
+    assert {"prepare", "lock", "work", "publish", "commit"} <= result["phases"].keys()
+    delete = HiveAcidDeleteOperator(
+        task_id="delete", table="d.t", where="name = 'open'", engine="worker"
+    )
+    assert run_task(delete)["rows"]["deleted"] == 1
 
 
 def test_spark_runs_statements_by_default(spark: FakeSpark) -> None:

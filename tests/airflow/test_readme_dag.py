@@ -135,6 +135,7 @@ def test_the_description_of_the_wheel_has_no_relative_links(installed: Path) -> 
     text = described.read_text()
     assert "the demo shows (`docs/tutorial/demo.md`)" in text
     assert re.findall(r"\]\((?!https:)[^)]*\)", text) == []
+    assert "overview.svg" not in text
 
 
 def test_the_wheel_contains_the_example_dags_and_airflow_parses_them(

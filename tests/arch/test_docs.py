@@ -93,6 +93,23 @@ def test_each_page_that_the_code_names_exists() -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
+@pytest.mark.parametrize("folder", ["tutorial", "how-to", "operations", "concepts"])
+def test_a_page_for_users_has_one_question_and_at_most_800_words(folder: str) -> None:
+    pages = sorted((ROOT / "docs" / folder).glob("*.md"))
+    assert pages
+    words = {page.name: len(page.read_text().split()) for page in pages}
+    assert {name: count for name, count in words.items() if count > 800} == {}
+
+
+def test_the_index_leads_to_each_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    listed = {
+        (index.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(prose_of(index))
+    }
+    pages = {page for page in (ROOT / "docs").rglob("*.md") if page.parent != DECISIONS}
+    assert pages - listed == {index}
+
+
 def test_the_index_names_each_decision_page_once() -> None:
     index = _LINK.findall((DECISIONS / "README.md").read_text())
     assert sorted(index) == [page.name for page in PAGES]

@@ -59,7 +59,7 @@ def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> bool:
     if shown:
         log.warning(
             "every user of this machine can read these settings while spark-submit runs, because"
-            " they are its arguments: %s. See docs/security.md for other places",
+            " they are its arguments: %s. See docs/operations/secrets.md for other places",
             ", ".join(shown),
         )
     return any(_secrets({**settings, **variables}))

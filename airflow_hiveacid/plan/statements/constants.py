@@ -47,7 +47,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _GREGORIAN: Final = dt.date(1582, 10, 15)  # before it, calendars differ
-_EXACT: Final = Context(prec=2 * MAX_PRECISION)
+_EXACT: Final = Context(prec=3 * MAX_PRECISION)  # many digits of a number, and the scale
 
 
 class Unfit(enum.Enum):

@@ -76,11 +76,15 @@ Columns = Mapping[str, Sequence[Constant]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleInsert:
-    """An INSERT of typed values: every column of the table, with partition columns."""
+    """An INSERT of typed values: every column of the table, with partition columns.
+
+    `partition` is that of a PARTITION clause with all partition columns; else None.
+    """
 
     table: TableInfo
     rows: int
     values: Columns
+    partition: PartitionName | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +201,13 @@ def _insert(spec: InsertSpec, table: TableInfo) -> SimpleInsert:
         else:
             values[name] = source.column(by_expression[expression], table, name)
     check_partition_values(table, values)
-    return SimpleInsert(table=table, rows=source.rows, values=values)
+    partition = None
+    names = [column.name for column in table.partition_columns]
+    if names and set(fixed) == set(names):
+        constants = {name: [_stored(fixed[name], table, name)] for name in names}
+        check_partition_values(table, constants)
+        partition = partition_of(table, [constants[name][0] for name in names])
+    return SimpleInsert(table=table, rows=source.rows, values=values, partition=partition)
 
 
 def _change(spec: UpdateSpec | DeleteSpec, table: TableInfo) -> SimpleChange:
@@ -232,6 +242,8 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
         # A matched row's keys are the source's, so the old row need not be read for them.
         of_rows = {c.name: own[c.name] for c in table.columns if c.name in own}
         values[MergeAction.UPDATE] = {**of_rows, **values[MergeAction.UPDATE]}
+        if not values[MergeAction.UPDATE]:
+            raise SparkNeededError("its UPDATE assigns no column")
     inserts = values.get(MergeAction.INSERT)
     if inserts is not None:
         check_partition_values(table, inserts)

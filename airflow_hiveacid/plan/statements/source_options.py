@@ -64,7 +64,7 @@ def check_location(location: str | None, argument: str) -> None:
     if location is not None and _IN_LOCATION.match(location):
         raise ConfigurationError(
             f"{argument} contains a password or another secret, which Airflow would store. Remove"
-            " it, and give Spark the login; docs/security.md lists places for secrets"
+            " it, and give Spark the login; docs/operations/secrets.md lists places for secrets"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,16 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec
-from tests.unit.arrow.lake import ROW, UPDATE_ALL, Lake, made
-from tests.unit.storage.orc_tables import B0, B1, event, write_acid
+from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    MergeSpec,
+    SourceSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from tests.unit.arrow.lake import INSERT_ALL, ROW, UPDATE_ALL, Lake, made, values
+from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
@@ -44,6 +52,51 @@ def test_a_file_with_rows_of_another_bucket_is_not_changed(lake: Lake) -> None:
     written(lake, "base_0000001", event(1, 0, row(1), bucket=B0), event(1, 0, row(2), bucket=B1))
     with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file of"):
         lake.delete("id = 1")
+
+
+@pytest.mark.parametrize("statement", ["update", "merge", "delete"])
+def test_a_row_change_of_hive_2_is_refused_also_if_statistics_exclude_its_file(
+    lake: Lake, statement: str
+) -> None:
+    lake.insert((9, "own", None))
+    lake.insert((8, "own", None))
+    shutil.rmtree(Path(lake.table.location.removeprefix("file:")) / "delta_0000002_0000002_0000")
+    written(lake, "base_0000001", event(1, 0, row(5)))
+    # It deletes row 5, and inserts row 100, so its statistics know only 100.
+    written(lake, "delta_0000002_0000002", tombstone(1, 0, 2), event(2, 0, row(100)))
+    merge = MergeSpec(
+        target="default.s",
+        source=values(lake.table, (5, "m", None)),
+        keys=("id",),
+        clauses=(UPDATE_ALL,),
+    )
+    specs: dict[str, Job] = {
+        "update": UpdateSpec(target="default.s", set={"name": "'u'"}, where="id = 5"),
+        "delete": DeleteSpec(target="default.s", where="id = 5"),
+        "merge": merge,
+    }
+    with pytest.raises(UnsupportedFileError, match="before Hive 3"):
+        lake.run(specs[statement])
+
+
+def test_a_merge_whose_update_assigns_no_column_needs_spark(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    lake = made(server, clock, tmp_path, partition_columns=(Column(name="part", type="int"),))
+    lake.insert((1, "a", None, 7))
+    source = SourceSpec(columns=("part", "nmae"), values=((7, "x"),))
+    clauses = (UPDATE_ALL, INSERT_ALL)
+    spec = MergeSpec(target="default.s", source=source, keys=("part",), clauses=clauses)
+    with pytest.raises(SparkNeededError, match="assigns no column"):
+        lake.run(spec)
+    assert lake.rows == [(1, "a", None, "7")]
+
+
+def test_the_new_values_of_an_update_count_before_they_are_made(lake: Lake) -> None:
+    lake.insert(*((number, "a", None) for number in range(100)))
+    update = UpdateSpec(target="default.s", set={"name": f"'{'x' * 10_000}'"}, where="id >= 0")
+    with pytest.raises(SparkNeededError, match="need more than 900000 bytes of memory"):
+        lake.run(update, limits=Limits(memory_bytes=900_000))
 
 
 def test_rows_of_one_row_id_in_two_partitions_are_no_twins(

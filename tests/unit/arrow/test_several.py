@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeSpec,
     MultiInsertSpec,
+    SourceSpec,
     TransactionSpec,
     TruncateSpec,
     UpdateSpec,
@@ -86,6 +87,46 @@ def test_rows_behind_an_overwrite_are_refused_as_by_spark(lake: Lake) -> None:
     statements = (TruncateSpec(target=T), insert(lake, (1, "a", None)))
     with pytest.raises(StatementOrderError):
         lake.run(TransactionSpec(statements=statements))
+
+
+@pytest.mark.parametrize(
+    ("static", "is_refused"),
+    [({"part": "7"}, True), ({"day": "2026-01-02", "part": "7"}, False), ({}, True)],
+)
+def test_an_insert_beside_a_truncation_is_judged_by_its_partition_clause_not_by_its_rows(
+    server: FakeMetastore,
+    clock: ManualClock,
+    tmp_path: Path,
+    static: dict[str, str],
+    is_refused: bool,
+) -> None:
+    lake = made(server, clock, tmp_path, partition_columns=DAY)
+    lake.insert((1, "old", None, "2026-01-01", 7))
+    truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "7"})
+    row = {"id": 2, "name": "new", "price": None, "day": "2026-01-02", "part": 7}
+    columns = tuple(name for name in row if name not in static)
+    source = SourceSpec(columns=columns, values=(tuple(row[name] for name in columns),))
+    dynamic = tuple(name for name in ("day", "part") if name not in static)
+    into = InsertSpec(target=T, source=source, partition=static, dynamic_partition=dynamic)
+    both = TransactionSpec(statements=(truncate, into))
+    if is_refused:
+        with pytest.raises(StatementOrderError):
+            lake.run(both)
+    else:
+        lake.run(both)
+    assert [row[1] for row in lake.rows] == ["old" if is_refused else "new"]
+
+
+def test_a_static_insert_without_rows_may_follow_the_truncation_of_another_partition(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    lake = made(server, clock, tmp_path, partition_columns=DAY)
+    lake.insert((1, "old", None, "2026-01-01", 7))
+    truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "7"})
+    source = SourceSpec(columns=("id", "name", "price"), values=())
+    into = InsertSpec(target=T, source=source, partition={"day": "2026-01-02", "part": "7"})
+    lake.run(TransactionSpec(statements=(truncate, into)))
+    assert lake.rows == []
 
 
 def test_a_merge_makes_these_calls(

@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
+from airflow_hiveacid.reading import table_view
 from tests.unit.arrow.lake import DAY, DELETE_ALL, INSERT_ALL, ROW, UPDATE_ALL, Lake, made
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
@@ -103,6 +104,14 @@ def test_a_delete_removes_the_rows_that_meet_the_condition(
     result = lake.delete(where)
     assert sorted((row[0] for row in lake.rows), key=str) == sorted(left, key=str)
     assert result.rows.deleted == 3 - len(left)
+
+
+def test_an_insert_lists_no_directory(parted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it works beside a lost directory, delete events without rows, and files on S3."""
+    parted.insert((1, "a", None, "2026-01-01", 7))
+    monkeypatch.setattr(table_view, "list_table", None)
+    parted.insert((2, "b", None, "2026-01-01", 7))
+    assert len(parted.rows) == 2
 
 
 def test_a_delete_takes_the_values_of_parameters(lake: Lake) -> None:

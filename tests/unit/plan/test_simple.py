@@ -22,6 +22,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -46,6 +47,7 @@ from airflow_hiveacid.plan.statements.conditions import (
     may_hold,
     reduced,
 )
+from airflow_hiveacid.plan.statements.constants import UNFIT, constant_of
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.plan.statements.simple import (
     SimpleChange,
@@ -213,6 +215,12 @@ def test_values_get_the_types_of_their_columns() -> None:
     assert made.values["n"] == [Decimal("1.00"), Decimal("2.50"), None]
     assert made.values["p"] == [7, 7, 7]
     assert made.values["m"] == [None, None, None]
+
+
+def test_a_number_with_too_many_digits_for_its_column_needs_spark() -> None:
+    digits = "9" * 40
+    for type_ in ("decimal(38,38)", "decimal(38,37)", "decimal(38,0)", "bigint"):
+        assert constant_of(digits, parse_type(type_)) is UNFIT
 
 
 UPDATE = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
