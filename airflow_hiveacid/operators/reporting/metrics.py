@@ -2,7 +2,7 @@
 
 Each tag has only a few possible values: kinds of jobs, states, kinds of row changes, error classes.
 No tag contains the name of a table or DAG, because a metrics backend stores one series for each
-value of a tag. docs/reference/operators.md lists the metrics.
+value of a tag. docs/reference/metrics.md lists the metrics.
 """
 
 from __future__ import annotations
