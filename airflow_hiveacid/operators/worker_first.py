@@ -56,7 +56,7 @@ class EngineOperator(HiveAcidSparkOperator):
             option `check_before_submit` is False, or if the worker cannot read or change the
             table's files. By default, the connection's `engine` applies. If that is not set either,
             it is `auto` for compactions and cleanings, and `spark` for changes of rows
-            (docs/how-to/change-rows.md says which changes the worker can run).
+            (docs/how-to/change-rows-without-spark.md says which changes the worker can run).
     """
 
     usual_engine: ClassVar[Engine] = Engine.AUTO
