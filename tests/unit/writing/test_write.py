@@ -799,7 +799,7 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
         "open_txn",
         "allocate_write_id",
         "lock",
-        "show_locks",  # who else does this job
+        "show_locks",  # who else does this job, and what time it is there
         "valid_txns",
         "valid_write_ids",
         "add_write_ids_to_min_history",
@@ -811,7 +811,6 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
         "heartbeat",
         *(["get_partitions"] if is_partitioned else []),  # has nobody dropped one without a lock
         "forget_statistics",
-        "show_locks",  # what time it is there
         "commit_txn",
     ]
     assert listed == [f"{tmp_path}/p/{HIDDEN_DIRECTORY}"] * 2  # before the work, and to prune
