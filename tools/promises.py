@@ -3,9 +3,9 @@
     python tools/promises.py [--all]
 
 The program reads docs/evidence/promises.md, and the JUnit files of `make test` below build/, in
-which each test has its promises as properties. The program prints every due promise with the tests that prove
-the promise, then a summary. The exit status is 0 only if each due promise has a passed test and no
-failed test.
+which each test has its promises as properties. The program prints every due promise with the tests
+that prove the promise, then a summary. The exit status is 0 only if each due promise has a passed
+test and no failed test.
 """
 
 from __future__ import annotations
