@@ -144,6 +144,7 @@ class Target:
     table: TableInfo
     snapshot: Snapshot
     partitions: tuple[PartitionInfo, ...]
+    staged: object
 
     @property
     def elsewhere(self) -> dict[PartitionName, str]:
@@ -168,9 +169,9 @@ def _resolve_target(
     *,
     staged: object = None,
 ) -> Target:
-    del spark, staged
+    del spark
     infos = (touched or Touched()).partitions(client, table)
-    return Target(table=table, snapshot=snapshot, partitions=infos)
+    return Target(table=table, snapshot=snapshot, partitions=infos, staged=staged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
