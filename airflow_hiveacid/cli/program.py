@@ -24,6 +24,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
+from textwrap import fill
 from typing import Final, NoReturn, TextIO
 
 from airflow_hiveacid import __version__
@@ -34,6 +35,7 @@ from airflow_hiveacid.cli.suggestions import did_you_mean, suggestion
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.words import printable
 
+_WIDTH: Final = 79
 _UNEXPECTED: Final = 1
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
@@ -48,14 +50,6 @@ class _LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.msg, record.args = printable(record.getMessage()), None
         return printable(super().format(record), keep="\n\t")
-
-
-class _HelpFormatter(argparse.HelpFormatter):
-    """A formatter that wraps descriptions, but keeps the lines of examples."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        is_list = "\n" in text
-        return text if is_list else super()._fill_text(text, width, indent)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -92,10 +86,12 @@ def parser(prog: str = "hiveacid", *, lists_connection: bool = False) -> argpars
         subparser = commands.add_parser(
             command.name,
             help=command.help,
-            description=command.description or f"{command.help[0].upper()}{command.help[1:]}.",
+            description=fill(
+                command.description or f"{command.help[0].upper()}{command.help[1:]}.", _WIDTH
+            ),
             usage=" ".join((prog, command.name, *positional, "[options]")),
             epilog=command.examples(prog),
-            formatter_class=_HelpFormatter,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add(subparser, command.arguments)
         if command.calls_metastore:

@@ -23,8 +23,7 @@ _MOST_NAMES: Final = 10_000
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
     """Return a question that names at most three names like `name`, or an empty text."""
-    close = get_close_matches(name, names[:_MOST_NAMES])
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    return _question(get_close_matches(name, names[:_MOST_NAMES]))
 
 
 def suggestion(error: HiveAcidError, options: argparse.Namespace) -> str:
@@ -36,10 +35,9 @@ def suggestion(error: HiveAcidError, options: argparse.Namespace) -> str:
         return ""
     from airflow_hiveacid.cli import metastore as cli_metastore  # noqa: PLC0415 - slow to import
 
-    name = error.table.lower()
     try:
         with cli_metastore.connected(options) as client:
-            return did_you_mean(name, [*_names_like(client, name)])
+            return _question([*_names_like(client, error.table.lower())])
     except Exception:  # noqa: BLE001 - the error itself is more important than a suggestion
         return ""
 
@@ -50,4 +48,9 @@ def _names_like(client: MetastorePort, name: str) -> Iterator[str]:
         if not pattern.isidentifier():  # a database, or a pattern of its tables
             yield from () if database == db else [f"{database}{dot}{pattern}"]
         else:
-            yield from (f"{database}.{table}" for table in client.list_tables(database))
+            tables = client.list_tables(database)[:_MOST_NAMES]
+            yield from (f"{database}.{table}" for table in get_close_matches(pattern, tables))
+
+
+def _question(names: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(names[:3])}?" if names else ""
