@@ -206,7 +206,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[Record]:
                 # Ages differ, because tables are measured one after the other.
                 cause = _AGE.sub("", _general(finding.cause or finding.what, table))
                 groups[finding.urgency, finding.about, cause].append((table, finding))
-    records = []
+    records: list[Record] = []
     for (urgency, about, _), group in sorted(
         groups.items(), key=lambda item: (item[0][0], -len(item[1]))
     ):

@@ -92,9 +92,9 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
         }
         records.append(record)
     records.sort(key=lambda record: -record["bytes_in"])
-    records = with_others(records, run)
-    fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in records))
-    yield from tables_answer(records, options, fine=fine)
+    listed = with_others(records, run)
+    fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in listed))
+    yield from tables_answer(listed, options, fine=fine)
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
@@ -103,6 +103,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
     spec = _spec(options, plan_only=False)
     # Each call of the command is a separate job.
     key = f"compact/{options.table}/{uuid.uuid4().hex}"
+    result: JobResult | None
     with cli_metastore.connected(options) as client:
         if has_pyspark():
             from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
@@ -170,9 +171,9 @@ def _cleaning_by_table(options: argparse.Namespace) -> Iterator[str]:
         fields = asdict(total)
         why = fields.pop("why_kept")
         records.append({"table": fields.pop("table"), "state": state, **fields, "why": why})
-    records = with_others(records, run)
-    fine = run.tables + run.unlisted - sum(record["state"] != SKIPPED for record in records)
-    yield from tables_answer(records, options, fine=fine)
+    listed = with_others(records, run)
+    fine = run.tables + run.unlisted - sum(record["state"] != SKIPPED for record in listed)
+    yield from tables_answer(listed, options, fine=fine)
 
 
 def _clean(options: argparse.Namespace) -> Iterator[str]:
