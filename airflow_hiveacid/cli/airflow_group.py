@@ -29,6 +29,7 @@ def get_commands() -> Sequence[GroupCommand]:
             name=command.name,
             help=command.help,
             description=command.description or None,
+            epilog=command.examples("airflow hiveacid"),
             func=_running(command),
             args=[
                 Arg(option.names, **option.settings)  # type: ignore[no-untyped-call]

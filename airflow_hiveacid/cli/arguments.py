@@ -96,6 +96,21 @@ TABLE: Final = argument("table", metavar="TABLE", type=_TABLE_PARSER, help="such
 MAYBE_TABLE: Final = argument(
     "table", metavar="TABLE", nargs="?", type=_TABLE_PARSER, help="such as demo.orders"
 )
+_PATTERN_PARSER: Final = by("airflow_hiveacid.cli.values:table_or_pattern")
+TABLES: Final = argument(
+    "table",
+    metavar="TABLES",
+    type=_PATTERN_PARSER,
+    help="a table such as demo.orders, or all tables of a pattern such as 'demo.*' or '*'",
+)
+MAYBE_TABLES: Final = argument(
+    "table",
+    metavar="TABLES",
+    nargs="?",
+    type=_PATTERN_PARSER,
+    default="*",
+    help="a table such as demo.orders, or a pattern such as 'demo.*' (default: all tables)",
+)
 PARTITION: Final = argument(
     "--partition",
     metavar="NAME",
@@ -106,11 +121,11 @@ OUTPUT: Final = argument(
     "-o",
     "--output",
     metavar="FORM",
-    choices=("table", "json", "yaml", "plain"),
+    choices=("table", "json", "yaml", "csv", "plain"),
     default="table",
     help=(
-        "table (default), for people; json or yaml, one record for each row; or plain, columns"
-        " without borders or summary"
+        "table (default), for people; json, yaml or csv, one record for each row; or plain,"
+        " columns without borders or summary"
     ),
 )
 DRY_RUN: Final = argument("--dry-run", action="store_true", help="report, and change nothing")
@@ -129,8 +144,8 @@ def version_arguments(of: str) -> tuple[Argument, ...]:
         argument(
             "--timestamp",
             metavar="TIME",
-            type=by(parse, "timestamp "),
-            help=f"{of} at this time, such as 2026-11-19T02:00Z",
+            type=by("airflow_hiveacid.cli.values:version_at"),
+            help=f"{of} at this time, such as 2026-11-19T02:00Z, yesterday or '2 days ago'",
         ),
         argument("--tag", metavar="NAME", type=by(parse, "tag "), help=f"{of} with this tag"),
     )

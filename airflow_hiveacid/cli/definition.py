@@ -11,16 +11,18 @@ Example:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.cli.arguments import (
     DRY_RUN,
     MAYBE_TABLE,
+    MAYBE_TABLES,
     OUTPUT,
     PARTITION,
     TABLE,
+    TABLES,
     Argument,
     argument,
     at_least,
@@ -57,6 +59,10 @@ class Command:
             f"airflow_hiveacid.cli.commands.{self.function}"
         )
         return function
+
+    def examples(self, prog: str) -> str:
+        """Return calls of this command by the program `prog`, as the end of its help."""
+        return "\n".join(("examples:", *(f"  {prog} {call}" for call in EXAMPLES[self.name])))
 
 
 _VERSION_NAMES: Final = ("version", "timestamp", "tag")
@@ -148,9 +154,19 @@ _LOOK: Final = (
     ),
     Command(
         name="health",
-        help="show deltas, sizes and leftovers of each partition, and whether it is due",
+        help="list the tables that need compaction, or the deltas of a table's partitions",
         function="explain:health",
-        arguments=(TABLE, PARTITION, *_THRESHOLDS, OUTPUT),
+        description=(
+            "List the tables that are blocked or due, the worst first, and exit with 7 or 6. Of one"
+            " table, show deltas, sizes and leftovers of each partition."
+        ),
+        arguments=(
+            MAYBE_TABLES,
+            argument("--all", action="store_true", help="also list the tables that are fine"),
+            PARTITION,
+            *_THRESHOLDS,
+            OUTPUT,
+        ),
     ),
     Command(
         name="explain",
@@ -159,9 +175,9 @@ _LOOK: Final = (
         description=(
             "Say whether a table needs compaction or cleaning, and what prevents them. The command"
             " checks the table's settings, the compaction queue, open transactions and locks. The"
-            " most urgent finding comes first."
+            " most urgent finding comes first. A cause that affects several tables is listed once."
         ),
-        arguments=(TABLE, *_THRESHOLDS, OUTPUT),
+        arguments=(TABLES, *_THRESHOLDS, OUTPUT),
     ),
     Command(
         name="transactions",
@@ -252,7 +268,6 @@ _LOOK: Final = (
 )
 
 _COMPACT: Final = (
-    TABLE,
     PARTITION,
     argument(
         "--choice",
@@ -266,9 +281,9 @@ _COMPACT: Final = (
 _MAINTAIN: Final = (
     Command(
         name="plan",
-        help="report which partitions a compaction would compact, how and why",
+        help="report what a compaction would compact, how and why",
         function="maintain:plan",
-        arguments=_COMPACT,
+        arguments=(TABLES, *_COMPACT),
     ),
     Command(
         name="compact",
@@ -276,9 +291,9 @@ _MAINTAIN: Final = (
         function="maintain:compact",
         description=(
             "Compact the partitions that need it, as HiveAcidCompactOperator does. Requires"
-            " PySpark."
+            " PySpark, except if no partition is due."
         ),
-        arguments=_COMPACT,
+        arguments=(TABLE, *_COMPACT),
     ),
     Command(
         name="clean",
@@ -288,10 +303,10 @@ _MAINTAIN: Final = (
             "Remove obsolete directories, directories of aborted writes, and files of crashed"
             " writers, as HiveAcidCleanOperator does. The command keeps files that an open"
             " transaction may read, and lists the largest files and directories that no metadata"
-            " of the table knows."
+            " of the table knows. With --dry-run, it also lists all tables of a pattern."
         ),
         arguments=(
-            TABLE,
+            TABLES,
             PARTITION,
             argument(
                 "--remove-unknown-after",
@@ -399,7 +414,7 @@ _PAST: Final = (
         function="maintain:restore",
         description=(
             "Restore every partition of a table to exactly the rows of a version, in one"
-            " transaction. Requires PySpark, except with --dry-run."
+            " transaction. Requires PySpark, except with --dry-run, or if no partition has changed."
         ),
         arguments=(TABLE, *version_arguments("restore the version"), DRY_RUN, OUTPUT),
         exactly_one=_VERSION_NAMES,
@@ -475,3 +490,30 @@ _INSTALL: Final = (
 
 COMMANDS: Final = (*_LOOK, *_MAINTAIN, *_PAST, *_INSTALL)
 """All commands, in the order of the help."""
+
+EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
+    "tables": ("tables", "tables sales --all -o csv"),
+    "health": ("health 'sales.*'", "health sales.orders --partition day=2026-11-19"),
+    "explain": ("explain sales.orders", "explain 'sales.*' --delta-count 20"),
+    "transactions": ("transactions", "transactions --all -o json"),
+    "locks": ("locks", "locks sales.orders -o json"),
+    "abort": ("abort 4711", "abort 4711 4712 -o json"),
+    "cancel": ("cancel sales.orders", "cancel sales.orders --partition day=2026-11-19"),
+    "inspect": ("inspect sales.orders", "inspect sales.orders --timestamp '2 hours ago'"),
+    "scan": ("scan sales.orders --limit 5", "scan sales.orders --version 12 -o csv"),
+    "plan": ("plan sales.orders", "plan 'sales.*' --delta-ratio 0.2"),
+    "compact": ("compact sales.orders", "compact sales.orders --choice major"),
+    "clean": (
+        "clean sales.orders --dry-run",
+        "clean sales.orders --remove-unknown-after '30 days'",
+    ),
+    "own": ("own sales.orders", "own sales.orders -o json"),
+    "convert": ("convert sales.raw --to full_acid --dry-run", "convert sales.raw --to insert_only"),
+    "history": ("history sales.orders", "history sales.orders --limit 0 -o csv"),
+    "tag": ("tag sales.orders closing --keep-for '10 years'", "tag sales.orders closing --remove"),
+    "keep": ("keep sales.orders --readable-for '7 days'", "keep sales.orders --off"),
+    "restore": ("restore sales.t --timestamp yesterday --dry-run", "restore sales.t --version 12"),
+    "check": ("check", "check --job-in sales"),
+    "spark-environment": ("spark-environment /opt/spark", "spark-environment /opt/spark --s3"),
+}
+"""Two calls of each command, without the program's name, for its help."""

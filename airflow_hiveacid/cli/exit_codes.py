@@ -18,6 +18,22 @@ from airflow_hiveacid.format import errors
 class DatabaseNotFoundError(errors.InputError):
     """The metastore has no such database."""
 
+    def __init__(self, *, database: str, databases: Sequence[str]) -> None:
+        self.table = database
+        super().__init__(
+            f"database {database} does not exist in the metastore; it has {', '.join(databases)}"
+        )
+
+
+class NoTableMatchesError(errors.InputError):
+    """No transactional table's name matches a pattern."""
+
+    def __init__(self, *, pattern: str) -> None:
+        self.table = pattern
+        super().__init__(
+            f"no transactional table matches {pattern}; `tables` lists the transactional tables"
+        )
+
 
 class CheckFailedError(errors.HiveAcidError):
     """Steps of `check` failed; the first failure determines the exit status."""
@@ -29,17 +45,23 @@ class CheckFailedError(errors.HiveAcidError):
 
 
 class ExitCode(enum.IntEnum):
-    """The exit status for each error class of this provider; 1 means an unexpected error."""
+    """The exit status for each error class of this provider; 1 means an unexpected error.
+
+    DUE and BLOCKED are no errors: tables of a pattern need maintenance, or need a person.
+    """
 
     USAGE = 2
     NOT_FOUND = 3
     UNAVAILABLE = 4
     REFUSED = 5
+    DUE = 6
+    BLOCKED = 7
 
 
 _USAGE: Final = (errors.ConfigurationError, errors.InvalidNameError)
 _NOT_FOUND: Final = (
     DatabaseNotFoundError,
+    NoTableMatchesError,
     errors.LocationNotFoundError,
     errors.PartitionNotFoundError,
     errors.SourceNotFoundError,

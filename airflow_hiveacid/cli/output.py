@@ -1,8 +1,8 @@
 """The output of every command: its records for programs, or a table of its records for people.
 
-Input is an `Answer`. Output is text in the form that `--output` selects: `table`, `json`, `yaml` or
-`plain`. The forms are those of Airflow's own commands. Values in JSON and YAML keep their types. A
-table is as wide as the terminal; without a terminal, it is 200 characters wide.
+Input is an `Answer`. Output is text in the form that `--output` selects: `table`, `json`, `yaml`,
+`csv` or `plain`. All but `csv` are forms of Airflow's own commands. Values in JSON and YAML keep
+their types. A table is as wide as the terminal; without a terminal, it is 200 characters wide.
 
 Example:
     >>> answer = Answer(records=[{"table": "db.t", "deltas": 3, "is_due": False}])
@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -73,6 +74,8 @@ def shown(answer: Answer, form: str) -> str:
                 return text
             # YAML's own escapes, which also escape every letter outside ASCII
             return str(yaml.safe_dump(list(answer.records), sort_keys=False))
+        case "csv":
+            return _csv(answer.records)
         case "plain":
             return plain_table(answer.records, _columns(answer))
         case _:
@@ -115,6 +118,30 @@ def plain_table(records: Sequence[Record], columns: Sequence[Column]) -> str:
         + "\n"
         for row in rows
     )
+
+
+def _csv(records: Sequence[Record]) -> str:
+    """Return records as lines of RFC 4180, below a line with the names of all fields."""
+    names, text = _names(records), io.StringIO()
+    rows = [[_csv_value(record.get(name)) for name in names] for record in records]
+    csv.writer(text).writerows([names, *rows] if names else ())
+    return text.getvalue()
+
+
+def _csv_value(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case list() | tuple():
+            return "; ".join(map(_csv_value, value))
+        case bool() | dict():
+            return _csv_value(json.dumps(value, ensure_ascii=False))
+        case _:
+            return printable(str(value), keep="\n\r\t")
+
+
+def _names(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record))
 
 
 def _cells(columns: Sequence[Column], record: Record) -> list[str]:
@@ -172,7 +199,7 @@ def moment(seconds: float | None) -> str | None:
 def _columns(answer: Answer) -> Sequence[Column]:
     if answer.columns:
         return answer.columns
-    return [field(name, wraps=True) for name in dict.fromkeys(n for r in answer.records for n in r)]
+    return [field(name, wraps=True) for name in _names(answer.records)]
 
 
 def _drawn(drawn: Table) -> str:

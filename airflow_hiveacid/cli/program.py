@@ -24,18 +24,22 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
+from textwrap import fill
 from typing import Final, NoReturn, TextIO
 
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, Argument, option_name
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
+from airflow_hiveacid.cli.suggestions import did_you_mean, suggestion
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.words import printable
 
+_WIDTH: Final = 79
 _UNEXPECTED: Final = 1
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
+_HELP_CONNECTION: Final = "also list the options that select the metastore and log in"
 _PACKAGES: Final = {"google": "protobuf", "hdfs_native": "hdfs-native"}
 """The packages on PyPI whose modules have a different name."""
 
@@ -51,18 +55,29 @@ class _LogFormatter(logging.Formatter):
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all arguments."""
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        choices = [] if action.choices is None else [str(choice) for choice in action.choices]
+        close = "" if value in choices else did_you_mean(str(value), choices)
+        if close:
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{close}")
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         self.exit(ExitCode.USAGE, f"error: {message}; `{self.prog} --help` lists the arguments\n")
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "hiveacid") -> int:
     """Run one command and return the exit status."""
-    options = parser(prog).parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    options = parser(prog, lists_connection="--help-connection" in words).parse_args(words)
     return run(options.command, options)
 
 
-def parser(prog: str = "hiveacid") -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; the attribute `command` of its result is set."""
+def parser(prog: str = "hiveacid", *, lists_connection: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; the attribute `command` of its result is set.
+
+    With `lists_connection`, the help of a command lists the options of the metastore, too.
+    """
     top = _Parser(prog=prog, description=SUMMARY, usage=f"{prog} COMMAND [arguments]")
     top.add_argument("--version", action="version", version=f"hiveacid {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND", prog=prog)
@@ -71,22 +86,26 @@ def parser(prog: str = "hiveacid") -> argparse.ArgumentParser:
         subparser = commands.add_parser(
             command.name,
             help=command.help,
-            description=command.description or f"{command.help[0].upper()}{command.help[1:]}.",
+            description=fill(
+                command.description or f"{command.help[0].upper()}{command.help[1:]}.", _WIDTH
+            ),
             usage=" ".join((prog, command.name, *positional, "[options]")),
+            epilog=command.examples(prog),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add(subparser, command.arguments)
         if command.calls_metastore:
-            group = subparser.add_argument_group(
-                "metastore", "the options of an Airflow connection"
-            )
-            _add(group, (CONNECTION, *METASTORE))
+            settings = {} if lists_connection else {"help": argparse.SUPPRESS}
+            subparser.add_argument("--help-connection", action="help", help=_HELP_CONNECTION)
+            group = subparser.add_argument_group("metastore, as in an Airflow connection")
+            _add(group, (CONNECTION, *METASTORE), **settings)
         subparser.set_defaults(command=command)
     return top
 
 
-def _add(to: argparse._ActionsContainer, arguments: Iterable[Argument]) -> None:
+def _add(to: argparse._ActionsContainer, arguments: Iterable[Argument], **settings: str) -> None:
     for argument in arguments:
-        to.add_argument(*argument.names, **argument.settings)
+        to.add_argument(*argument.names, **{**argument.settings, **settings})
 
 
 def _shown(positional: Argument) -> str:
@@ -116,7 +135,8 @@ def run(command: Command, options: argparse.Namespace) -> int:
                 out.write(text)
                 out.flush()
     except HiveAcidError as error:
-        return _fail(f"{type(error).__name__}: {error}", exit_code(error))
+        close = suggestion(error, options) if command.calls_metastore else ""
+        return _fail(f"{type(error).__name__}: {error}{close}", exit_code(error))
     except ModuleNotFoundError as error:
         return _fail(_about_missing(error.name or str(error)), ExitCode.USAGE)
     except BrokenPipeError:
@@ -128,7 +148,7 @@ def run(command: Command, options: argparse.Namespace) -> int:
         return _fail("interrupted", _INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the edge of the process: show users no traceback
         return _fail(f"unexpected {type(error).__name__}: {error}", _UNEXPECTED)
-    return 0
+    return int(getattr(options, "status", 0))
 
 
 def _check_output(out: TextIO | None) -> None:

@@ -265,10 +265,17 @@ def clean_tables(
         PartitionsFailedError: a table or partition failed. The others are done.
     """
     run = TablesCleaning(spec=spec)
-    for group in many_tables.grouped(many_tables.matching_tables(client, check_cleanable, run)):
-        _clean(client, group, run, on_step)
+    clean_matching(client, run, on_step)
     run.check(run.done)
     return run
+
+
+def clean_matching(
+    client: MetastorePort, run: TablesCleaning, on_step: Callable[[str], None]
+) -> None:
+    """Clean as `clean_tables` does, but leave failed tables and partitions in `run.failed`."""
+    for group in many_tables.grouped(many_tables.matching_tables(client, check_cleanable, run)):
+        _clean(client, group, run, on_step)
 
 
 def _clean(

@@ -84,6 +84,13 @@ def test_each_airflow_command_has_the_hiveacid_arguments_and_conn_id_if_it_needs
     assert given <= own
 
 
+def test_each_airflow_command_ends_its_help_with_examples_of_its_own_name() -> None:
+    for action in actions():
+        head, *examples = (action.epilog or "").splitlines()
+        assert head == "examples:"
+        assert [line.split()[:3] for line in examples] == [["airflow", "hiveacid", action.name]] * 2
+
+
 def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
     run: Callable[..., tuple[int, str, str]], asked: list[tuple[str, ...]], connections: Connections
 ) -> None:

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.commands.spark_environment import spark_bin_dir
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format import errors
@@ -31,12 +32,10 @@ from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.supported_versions import PYSPARK
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
-_BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 
@@ -126,16 +125,7 @@ def _spark_submit(options: argparse.Namespace) -> str:
 
 
 def _bin_dir(options: argparse.Namespace) -> str | None:
-    """Return the directory of spark-submit that operators use, or None for PATH."""
-    directory: str | None = options.spark_bin_dir
-    if not directory and options.conn_id is None:
-        # Without Airflow, only this setting can be read.
-        directory = os.environ.get(_BIN_DIR_VARIABLE)
-    elif not directory:
-        from airflow_hiveacid.airflow_names import conf  # noqa: PLC0415 - only with a connection of Airflow
-
-        directory = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    return str(user_path(directory)) if directory else None
+    return spark_bin_dir(options.spark_bin_dir, options.conn_id)
 
 
 def _result_dir(options: argparse.Namespace) -> str:

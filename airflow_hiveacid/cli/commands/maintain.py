@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
+from airflow_hiveacid.cli.commands.spark_environment import other_environment
+from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.cli.rows import rows_by_write
 from airflow_hiveacid.cli.view import TableView
@@ -26,7 +28,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.words import several
+from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
@@ -38,17 +40,19 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConvertSpec,
     RestoreSpec,
 )
-from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_planner import plan_tables
+from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, plan_tables
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines, size_text, unknown_text
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.versions.past import Past
-from airflow_hiveacid.versions.restoring import Differing, differing_roots
+from airflow_hiveacid.versions.restoring import Differing, differing_now, differing_roots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,33 +61,68 @@ if TYPE_CHECKING:
 
 
 def plan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the compactions that are due now, and start none of them."""
+    """Yield the compactions that are due now, by partition or table, and start none of them."""
+    is_of_table = pattern_of(options) is None
     with cli_metastore.connected(options) as client:
-        spec = _spec(options, plan_only=True)
-        run = plan_tables(client, spec)
+        run = plan_tables(client, _spec(options, plan_only=True, is_of_table=is_of_table))
         run.report_due()
-        run.check(run.done)
+    if not is_of_table:
+        yield from _plan_by_table(run, options)
+        return
+    run.check(run.done)
     outcomes = [to_json(outcome) for outcome in run.of_table]
     yield shown(_answer(outcomes, is_plan=True), options.output)
 
 
-def compact(options: argparse.Namespace) -> Iterator[str]:
-    """Compact the partitions that need it."""
-    endpoint = cli_metastore.endpoint_of(options)
-    require_pyspark("HiveAcidCompactOperator", plan="see what is due with the command plan")
-    from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
+def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str]:
+    by_table: dict[str, list[CompactionOutcome]] = {}
+    for table, outcome in run.outcomes:
+        by_table.setdefault(table, []).append(outcome)
+    records: list[dict[str, Any]] = []
+    for table, outcomes in by_table.items():
+        due = [outcome for outcome in outcomes if not outcome.is_hindered]
+        first = [outcome for outcome in outcomes if outcome.is_hindered] or due
+        record = {
+            "table": table,
+            "state": "due" if first is due else "blocked",
+            "due": len(due),
+            "directories": sum(len(outcome.inputs) for outcome in due),
+            "bytes_in": sum(outcome.bytes_in for outcome in due),
+            "why": first_few(list(dict.fromkeys(outcome.why for outcome in first)), most=1),
+        }
+        records.append(record)
+    records.sort(key=lambda record: -record["bytes_in"])
+    listed = with_others(records, run)
+    fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in listed))
+    yield from tables_answer(listed, options, fine=fine)
 
+
+def compact(options: argparse.Namespace) -> Iterator[str]:
+    """Compact the partitions that need it; if none is due, PySpark is not needed."""
+    endpoint = cli_metastore.endpoint_of(options)
+    spec = _spec(options, plan_only=False)
     # Each call of the command is a separate job.
     key = f"compact/{options.table}/{uuid.uuid4().hex}"
+    result: JobResult | None
     with cli_metastore.connected(options) as client:
-        result = compact_tables(local_job(client, endpoint, _spec(options, plan_only=False), key))
+        if has_pyspark():
+            from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
+
+            result = compact_tables(local_job(client, endpoint, spec, key))
+        else:
+            job = JobSpec(job_key=f"command line/{key}", metastore=endpoint, job=spec)
+            result = nothing_to_compact(client, job, spec)
+            if result is None:
+                plan = "see what is due with the command plan"
+                raise lack_of_pyspark("compact", "HiveAcidCompactOperator", options, plan=plan)
     outcomes: Any = result.details["compactions"]
     yield shown(_answer(outcomes, is_plan=False), options.output)
 
 
-def _spec(options: argparse.Namespace, *, plan_only: bool) -> CompactSpec:
-    return CompactSpec.of_table(
-        str(options.table),
+def _spec(options: argparse.Namespace, *, plan_only: bool, is_of_table: bool = True) -> CompactSpec:
+    return CompactSpec(
+        tables=(str(options.table),),
+        is_of_table=is_of_table,
         partition=None if options.partition is None else str(options.partition),
         choice=CompactionChoice(options.choice),
         delta_count=options.delta_count,
@@ -107,7 +146,37 @@ def _answer(outcomes: Sequence[Any], *, is_plan: bool) -> Answer:
 
 
 def clean(options: argparse.Namespace) -> Iterator[str]:
-    """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown."""
+    """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown.
+
+    Of the tables of a pattern, yield only their totals, and change nothing.
+    """
+    yield from _clean(options) if pattern_of(options) is None else _cleaning_by_table(options)
+
+
+def _cleaning_by_table(options: argparse.Namespace) -> Iterator[str]:
+    if not options.dry_run:
+        raise ConfigurationError(
+            f"clean {options.table!r} needs --dry-run; HiveAcidCleanTablesOperator cleans the"
+            " tables of a pattern"
+        )
+    spec = CleanSpec(
+        tables=(options.table,), unknown_age_s=options.remove_unknown_after, plan_only=True
+    )
+    run = TablesCleaning(spec=spec)
+    with cli_metastore.connected(options) as client:
+        clean_matching(client, run, lambda _: None)
+    records = []
+    for total in sorted(run.cleaned, key=lambda total: -total.removed_bytes - total.kept_bytes):
+        state = "due" if total.removed else "waiting" if total.kept else "fine"
+        fields = asdict(total)
+        why = fields.pop("why_kept")
+        records.append({"table": fields.pop("table"), "state": state, **fields, "why": why})
+    listed = with_others(records, run)
+    fine = run.tables + run.unlisted - sum(record["state"] != SKIPPED for record in listed)
+    yield from tables_answer(listed, options, fine=fine)
+
+
+def _clean(options: argparse.Namespace) -> Iterator[str]:
     spec = CleanSpec.of_table(
         str(options.table),
         partition=None if options.partition is None else str(options.partition),
@@ -181,7 +250,8 @@ def convert(options: argparse.Namespace) -> Iterator[str]:
         if options.dry_run:
             outcome = ConversionSurvey(client=client, ref=ref, to=to).plan()
         else:
-            require_pyspark("HiveAcidConvertOperator")
+            if not has_pyspark():
+                raise lack_of_pyspark("convert", "HiveAcidConvertOperator", options)
             from airflow_hiveacid.spark.conversions import convert_table  # noqa: PLC0415 - PySpark
 
             job = local_job(client, endpoint, ConvertSpec(target=str(ref), to=to), f"convert/{ref}")
@@ -214,11 +284,12 @@ def _conversion_text(table: str, outcome: ConversionOutcome) -> str:
 def restore(options: argparse.Namespace) -> Iterator[str]:
     """Restore a table, or plan the restore; yield the changes by partition."""
     ref, version = options.table, cli_view.version_of(options)
+    lacks_pyspark = not (options.dry_run or has_pyspark())
     endpoint = cli_metastore.endpoint_of(options)
-    if not options.dry_run:
-        require_pyspark("HiveAcidRestoreOperator")
     with cli_metastore.connected(options) as client:
-        if options.dry_run:
+        if lacks_pyspark and differing_now(client, client.get_table(ref), version):
+            raise lack_of_pyspark("restore", "HiveAcidRestoreOperator", options)
+        if options.dry_run or lacks_pyspark:
             partitions = _planned_restore(client, ref, version)
             changes = any(partition.how is not Way.NOTHING for partition in partitions)
             status = "planned" if changes else "nothing_to_do"
@@ -299,15 +370,21 @@ def _restored(
     return spark_restore.restore(local_job(client, endpoint, spec, key))
 
 
-def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
-    """Check that this environment has PySpark; the error recommends `operator` or `plan`."""
+def has_pyspark() -> bool:
+    """Return whether this environment has PySpark."""
     # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
     # Spark.
-    if not any(importlib.metadata.distributions(name="pyspark")):
-        raise ConfigurationError(
-            "this environment has no PySpark, which the command needs to read and write rows: use"
-            f" an environment with PySpark, use {operator}, or {plan}"
-        )
+    return any(importlib.metadata.distributions(name="pyspark"))
+
+
+def lack_of_pyspark(
+    name: str, operator: str, options: argparse.Namespace, *, plan: str = "give --dry-run"
+) -> ConfigurationError:
+    """Return an error that recommends the environment with PySpark, `operator` or `plan`."""
+    return ConfigurationError(
+        "this environment has no PySpark, which the command needs to read and write rows:"
+        f" {other_environment(name, options)}, use {operator}, or {plan}"
+    )
 
 
 def local_session(name: str) -> SparkSession:

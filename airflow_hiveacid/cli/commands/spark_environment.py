@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid import supported_versions
+from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.spark_wheel import NAME, PYSPARK, build_spark_wheel
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.packager import scratch_errors
@@ -32,6 +34,7 @@ from airflow_hiveacid.metastore.process_user import user_path
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""
 
+_BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
 _S3A: Final = "s3a"
 _LAST_LINES: Final = 15
 # YARN's containers have their own Spark, and pip is not needed at run time.
@@ -48,6 +51,30 @@ def spark_environment(options: argparse.Namespace) -> Iterator[str]:
         yield from add_s3a(options.directory)
     if options.archive is not None:
         yield from pack(options.directory, options.archive)
+
+
+def spark_bin_dir(directory: str | None, conn_id: str | None) -> str | None:
+    """Return `directory`, or the directory of spark-submit that operators use; None for PATH."""
+    if not directory and conn_id is None:
+        # Without Airflow, only this setting can be read.
+        directory = os.environ.get(_BIN_DIR_VARIABLE)
+    elif not directory:
+        from airflow_hiveacid.airflow_names import conf  # noqa: PLC0415 - only with a connection of Airflow
+
+        directory = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+    return str(user_path(directory)) if directory else None
+
+
+def other_environment(name: str, options: argparse.Namespace) -> str:
+    """Return advice to run the command `name` in the environment for Spark, or to create one."""
+    directory = spark_bin_dir(None, options.conn_id)
+    python = Path(directory or "DIR/bin") / "python"
+    command = f"{python} -m airflow_hiveacid {name} {options.table}"
+    if options.conn_id is not None:  # which that environment does not know
+        command += f" --metastore {','.join(cli_metastore.endpoint_of(options).uris)}"
+    run = f"run `{command}` with the same other options"
+    is_ready = directory is not None and python.exists()
+    return run if is_ready else f"create an environment with `spark-environment DIR` and {run}"
 
 
 def pyspark_requirement(pyspark: str | None) -> str:
@@ -87,7 +114,7 @@ def make(
         _run([*pip, "--quiet", requirement, f"{wheel}[s3]" if with_s3 else str(wheel)])
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
-        f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
+        f"  export {_BIN_DIR_VARIABLE}={programs}\n"
         "Spark also needs Java 17.\n"
     )
 

@@ -50,9 +50,7 @@ def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:
     if wanted is None:
         return names
     if wanted.lower() not in names:
-        raise DatabaseNotFoundError(
-            f"database {wanted} does not exist in the metastore; it has {', '.join(names)}"
-        )
+        raise DatabaseNotFoundError(database=wanted, databases=names)
     return [wanted.lower()]
 
 

@@ -48,18 +48,24 @@ class Urgency(enum.IntEnum):
     BLOCKED = 1
     FAILED = 2
     DUE = 3
-    WAITING = 4
-    FINE = 5
+    UNKNOWN = 4
+    WAITING = 5
+    FINE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding about compaction or cleaning, and what to do; `remedy` may be empty."""
+    """One finding about compaction or cleaning, and what to do; `remedy` may be empty.
+
+    Findings with the same `cause` are due to the same event or setting. If it is empty, `what`
+    tells the cause.
+    """
 
     about: str
     urgency: Urgency
     what: str
     remedy: str = ""
+    cause: str = ""
 
 
 def capped(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -160,6 +166,7 @@ def compaction_findings(
                 f" later deltas of {_names(waiting)} have to wait{writers}"
             ),
             remedy="wait for the writer to end, or end it with `abort ID`",
+            cause=f"later deltas have to wait for writers{writers}" if writers else "",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
     due = [root for root in measured if exceeded(root.compactable, policy)]
@@ -167,7 +174,10 @@ def compaction_findings(
     for name, why in paused.items():
         text = why if names_owners else "paused after failed jobs; `explain` has the reason"
         yield Finding(
-            about="compaction", urgency=Urgency.BLOCKED, what=f"{_name(name)} is due, but {text}"
+            about="compaction",
+            urgency=Urgency.BLOCKED,
+            what=f"{_name(name)} is due, but {text}",
+            cause=f"partitions are due, but {text}",
         )
     for root in due:
         if root.name in pending or root.name in paused:
@@ -178,6 +188,7 @@ def compaction_findings(
             urgency=Urgency.DUE,
             what=f"{_name(root.name)} is due: {why}",
             remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`",
+            cause="partitions are due; `plan` lists them",
         )
     if not due:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=_not_due(measured, policy))
@@ -220,6 +231,7 @@ def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
                 urgency=Urgency.FAILED,
                 what=f"{compaction} is {entry.state.value}: {why}",
                 remedy=_failed_remedy(entry),
+                cause=f"a compaction is {entry.state.value}: {why}",
             )
     for status in statuses(
         facts.entries, facts.snapshot.txns, facts.generation, names_owners=names_owners
@@ -291,6 +303,7 @@ def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> It
                 urgency=Urgency.WAITING,
                 what=f"{lock if names_owners else _anonymous(lock)}{behind}",
                 remedy=f"wait, or end it with `abort {lock.txn_id}`" if lock.txn_id else "",
+                cause=f"transaction {lock.txn_id} holds or awaits locks" if lock.txn_id else "",
             )
 
 

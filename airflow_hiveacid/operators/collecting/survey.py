@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import HiveAcidError
@@ -57,6 +57,54 @@ class Survey:
     workers: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTable:
+    """The facts about a table, its thresholds, and its findings, the most urgent first."""
+
+    facts: TableFacts
+    policy: CompactionPolicy
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(
+        cls,
+        client: MetastorePort,
+        table: TableInfo,
+        given: GivenThresholds,
+        *,
+        names_owners: bool = True,
+    ) -> Self:
+        """Measure a table; without `names_owners`, findings contain no users and hosts."""
+        policy = given.policy_for(table)
+        facts = facts_of(client, table, counts_rows=given.counts_rows)
+        findings = [
+            *compaction_findings(client, facts, policy, names_owners=names_owners),
+            *lock_findings(facts.locks, names_owners=names_owners),
+        ]
+        findings.sort(key=lambda finding: finding.urgency)
+        return cls(facts=facts, policy=policy, findings=tuple(findings))
+
+    @property
+    def row(self) -> TableRow:
+        """The table's numbers, and its most urgent finding."""
+        healths = [root.visible for root in self.facts.roots]
+        base_bytes = sum(health.base_bytes for health in healths)
+        changed_bytes = sum(health.changed_bytes for health in healths)
+        worst = self.findings[0] if self.findings else None
+        return TableRow(
+            table=str(self.facts.table.ref),
+            state="fine" if worst is None else worst.urgency.name.lower(),
+            why="" if worst is None or worst.urgency is Urgency.FINE else worst.what,
+            partitions=len(self.facts.roots),
+            due=sum(1 for root in self.facts.roots if exceeded(root.compactable, self.policy)),
+            deltas=sum(health.delta_count for health in healths),
+            ratio=round(changed_bytes / base_bytes, 3) if base_bytes else None,
+            size_bytes=base_bytes + changed_bytes,
+            obsolete=sum(health.obsolete for health in healths),
+            last_compaction_s=_last_compaction(self.facts),
+        )
+
+
 def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThresholds) -> Survey:
     """Measure the transactional tables whose names match one of the patterns."""
     transactions = {txn.txn_id: txn for txn in client.open_txns_info() if txn.may_be_open}
@@ -88,22 +136,17 @@ def _numbers(
     transactions: Mapping[TxnId, OpenTxn],
 ) -> TableNumbers:
     try:
-        policy = given.policy_for(table)
-        facts = facts_of(client, table, counts_rows=given.counts_rows)
-        findings = [
-            *compaction_findings(client, facts, policy, names_owners=False),
-            *lock_findings(facts.locks, names_owners=False),
-        ]
+        measured = MeasuredTable.of(client, table, given, names_owners=False)
+        facts = measured.facts
         past = history_of(client, table, most=_MOST_VERSIONS)
-        findings.sort(key=lambda finding: finding.urgency)
         numbers = TableNumbers(
-            row=_row(facts, findings, policy),
+            row=measured.row,
             details={
                 "findings": [
                     [finding.about, finding.urgency.name.lower(), finding.what, finding.remedy]
-                    for finding in capped(findings)
+                    for finding in capped(measured.findings)
                 ],
-                "plan": _plan(facts, policy),
+                "plan": _plan(facts, measured.policy),
                 "directories": list(_directories(facts, past)),
                 "transactions": list(_transactions(facts.locks, transactions)),
                 "locks": [_lock(lock) for lock in facts.locks],
@@ -124,25 +167,6 @@ def _unmeasured(name: str, error: Exception) -> TableNumbers:
     _log.warning("cannot measure table=%s", name, exc_info=error)
     why = f"cannot be measured ({type(error).__name__}); the collector's log has the reason"
     return TableNumbers(row=TableRow(table=name, state="unknown", why=why))
-
-
-def _row(facts: TableFacts, findings: Sequence[Finding], policy: CompactionPolicy) -> TableRow:
-    healths = [root.visible for root in facts.roots]
-    base_bytes = sum(health.base_bytes for health in healths)
-    changed_bytes = sum(health.changed_bytes for health in healths)
-    worst = min(findings, key=lambda finding: finding.urgency, default=None)
-    return TableRow(
-        table=str(facts.table.ref),
-        state="fine" if worst is None else worst.urgency.name.lower(),
-        why="" if worst is None or worst.urgency is Urgency.FINE else worst.what,
-        partitions=len(facts.roots),
-        due=sum(1 for root in facts.roots if exceeded(root.compactable, policy)),
-        deltas=sum(health.delta_count for health in healths),
-        ratio=round(changed_bytes / base_bytes, 3) if base_bytes else None,
-        size_bytes=base_bytes + changed_bytes,
-        obsolete=sum(health.obsolete for health in healths),
-        last_compaction_s=_last_compaction(facts),
-    )
 
 
 def _last_compaction(facts: TableFacts) -> int | None:

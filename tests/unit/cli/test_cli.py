@@ -16,6 +16,7 @@ import pytest
 
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli import program as cli
+from airflow_hiveacid.cli.definition import COMMANDS, Command
 from airflow_hiveacid.cli.view import absolute
 from airflow_hiveacid.format.words import printable
 from tests.judges.golden_plain import GOLDEN_PLAIN
@@ -120,10 +121,12 @@ def test_options_that_cannot_be_combined_or_are_missing_are_named(
         ("keep db.t --readable-for long", "'long' is not a duration"),
         ("tag db.t a --keep-for '7 dayz'", "'7 dayz' is not a duration"),
         ("restore db.t --version abc", "'abc' is not a version number"),
-        ("restore db.t --timestamp yesterday", "'yesterday' is not a time"),
+        ("restore db.t --timestamp lately", "'lately' is not a time"),
         ("abort x", "'x' is not an integer of 1 or more"),
         ("convert db.t --to acid", "invalid choice: 'acid'"),
-        ("locks db.t -o csv", "invalid choice: 'csv'"),
+        ("locks db.t -o xml", "invalid choice: 'xml'"),
+        ("health db", "'db' is not a table, such as demo.orders; write 'db.*' for all tables"),
+        ("plan db*", "TABLES must have entries such as sales.orders, sales.* or *"),
         ("inspect --location /t --write-ids db.t", "'db.t' is not a valid"),
         ("scan --location /t --write-ids db.t:1:1:: --schema int", "'int' is not a valid schema"),
     ],
@@ -136,6 +139,11 @@ def test_an_invalid_value_is_refused_before_a_server_is_called(
     assert message in printed
     assert printed.count("\n") == 1
     assert "--help` lists the arguments" in printed
+
+
+def test_scan_prints_the_same_rows_as_csv(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scan(table, "-o", "csv") == 0
+    assert capsys.readouterr().out == "id,name\r\n0,n0\r\n2,n2\r\n"
 
 
 def test_scan_prints_row_ids_first_if_requested(
@@ -239,7 +247,7 @@ def test_control_characters_of_a_name_are_escaped_in_errors_and_warnings(
     assert logging.lastResort.format(record) == f"found {printable(odd)}"
 
 
-@pytest.mark.parametrize("argv", [[], ["nothing"], ["health"], ["abort"]])
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["explain"], ["abort"]])
 def test_a_missing_argument_prints_one_line_that_refers_to_help(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +255,47 @@ def test_a_missing_argument_prints_one_line_that_refers_to_help(
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert f"`{' '.join(['hiveacid', *[a for a in argv if a != 'nothing']])} --help`" in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_help_of_a_command_lists_its_own_options_and_two_examples_that_parse(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of([command.name, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(
+        argument.names[-1] in told for argument in command.arguments if argument.names[0][0] == "-"
+    )
+    assert "--kerberos-keytab" not in told
+    head, first, second = told.splitlines()[-3:]
+    assert head == "examples:"
+    for example in (first, second):
+        words = shlex.split(example)
+        assert words[:2] == ["hiveacid", command.name]
+        assert cli.parser().parse_args(words[1:]).command is command
+
+
+def test_the_options_of_the_metastore_are_listed_on_request_and_always_accepted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert status_of(["health", "--help-connection"]) == 0
+    told = capsys.readouterr().out
+    assert told.index("--delta-count") < told.index("--conn-id") < told.index("--kerberos-keytab")
+    options = cli.parser().parse_args(["health", "--kerberos-keytab", "/k"])
+    assert options.kerberos_keytab == "/k"
+
+
+@pytest.mark.parametrize(
+    ("argv", "question"),
+    [("helth", "did you mean health?"), ("convert db.t --to flatt", "did you mean flat?")],
+)
+def test_a_misspelt_command_or_choice_is_answered_with_the_closest_one(
+    argv: str, question: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(argv.split()) == 2
+    printed = capsys.readouterr().err
+    assert question in printed
+    assert printed.count("\n") == 1
 
 
 def test_the_program_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:

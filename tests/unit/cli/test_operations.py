@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -186,6 +187,20 @@ def test_unprintable_characters_in_records_are_escaped_without_loss(form: str, t
     assert all(one.isprintable() or one == "\n" for one in told)
     parse = json.loads if form == "json" else yaml.safe_load
     assert parse(told) == [{"user": text}]
+
+
+def test_csv_has_a_line_of_names_and_one_line_for_each_record() -> None:
+    records = [
+        {"table": "a.b", "is_kept": True, "tags": ["x", 'y"z']},
+        {"table": "c,d\nüe\x1b", "ratio": 0.5, "tags": [], "stats": {"n": None}},
+    ]
+    told = shown(Answer(records=records, foot="2 tables"), "csv")
+    assert told.startswith("table,is_kept,tags,ratio,stats\r\n")
+    assert list(csv.reader(io.StringIO(told, newline="")))[1:] == [
+        ["a.b", "true", 'x; y"z', "", ""],
+        ["c,d\nüe\\x1b", "", "", "0.5", '{"n": null}'],
+    ]
+    assert shown(Answer(records=[]), "csv") == ""
 
 
 def test_letters_outside_ascii_stay_readable_in_yaml() -> None:
@@ -515,7 +530,25 @@ def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
     assert [job.job for job in jobs] == [expected, expected]
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
-    assert "use HiveAcidCompactOperator" in run("compact", "demo.t", status=2)
+    assert "use HiveAcidCompactOperator" in run("compact", "demo.t", "--choice", "minor", status=2)
+
+
+def test_a_compaction_without_pyspark_ends_if_nothing_is_due_else_names_the_environment_for_spark(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variable = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
+    (line,) = run("compact", "demo.t", "-o", "plain").splitlines()[1:]
+    assert line.split()[:2] == ["(table)", "none"]
+    due = ("compact", "demo.t", "--delta-count", "2")
+    told = run(*due, status=2)
+    assert "create an environment with `spark-environment DIR` and run `DIR/bin/python" in told
+    assert "use HiveAcidCompactOperator" in told
+    program(tmp_path / "spark" / "python", "")
+    monkeypatch.setenv(variable, str(tmp_path / "spark"))
+    call = f"run `{tmp_path}/spark/python -m airflow_hiveacid compact demo.t`"
+    assert call in run(*due, status=2)
 
 
 # ---- clean ---------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_scan_and_inspect_read_a_past_version(run: Callable[..., str]) -> None:
     [
         (["--version", "9"], 3, "VersionUnknownError: table default.t: has no version 9 yet"),
         (["--version", "x"], 2, "argument --version: version 'x' is not a version number"),
-        (["--timestamp", "yesterday"], 2, "--timestamp: timestamp 'yesterday' is not a time"),
+        (["--timestamp", "lately"], 2, "--timestamp: timestamp 'lately' is not a time"),
         (["--tag", "a"], 3, "VersionUnknownError: table default.t: has no tag 'a'"),
     ],
 )
@@ -326,6 +326,14 @@ def test_a_restore_without_pyspark_names_the_operator_to_use(
     told = run("restore", "default.t", "--version", "1", status=2)
     assert "this environment has no PySpark" in told
     assert "HiveAcidRestoreOperator" in told
+
+
+def test_a_restore_that_changes_nothing_needs_no_pyspark(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
+    told = run("restore", "default.t", "--version", "2")
+    assert told == "default.t: restore to version 2: nothing to do\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,262 @@
+"""Commands for all tables of a pattern: the worst table first, totals, and a status for cron."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import status_of
+from tests.unit.storage.orc_tables import insert, write_acid
+
+COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+DUE = ("--delta-count", "2")
+Records = Callable[..., list[dict[str, Any]]]
+
+
+class Warehouse:
+    """A metastore with tables, each with a number of deltas."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+        self.client = FakeClient(server)
+        self.client.create_database("demo")
+
+    def table(self, name: str, deltas: int = 0, **parameters: str) -> TableRef:
+        ref, location = TableRef("demo", name), self.root / name
+        location.mkdir()
+        self.client.create_table(NewTable(ref=ref, columns=COLUMNS, location=str(location)))
+        if parameters:
+            self.client.set_table_parameters(ref, parameters)
+        for _ in range(deltas):
+            self.write(ref)
+        return ref
+
+    def write(self, ref: TableRef, *, base: bool = False) -> None:
+        txn_id = self.opened(ref)
+        write_id = self.client.allocate_write_id(txn_id, ref)
+        name = f"base_{write_id}" if base else f"delta_{write_id}_{write_id}_0"
+        path = self.root / ref.name / name / "bucket_00000"
+        write_acid(path, [insert(write_id, 0, int(write_id))])
+        self.client.commit_txn(txn_id)
+
+    def opened(self, *refs: TableRef, writes: bool = True) -> TxnId:
+        """An open transaction with a lock on each table."""
+        txn_id = self.client.open_txn()
+        operation = DataOperation.INSERT if writes else DataOperation.SELECT
+        accesses = [
+            TableAccess(table=self.client.get_table(ref), operations=frozenset({operation}))
+            for ref in refs
+        ]
+        reads, written = ([], accesses) if writes else (accesses, [])
+        locks = components_for(reads, written, self.client.generation)
+        self.client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info="etl/load"))
+        return txn_id
+
+
+@pytest.fixture
+def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warehouse:
+    made = Warehouse(tmp_path)
+    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    monkeypatch.setattr(connect, lambda _: FakeClient(made.client.server))
+    return made
+
+
+@pytest.fixture
+def run(warehouse: Warehouse, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    assert warehouse
+
+    def command(*argv: str, status: int = 0) -> str:
+        assert status_of(argv) == status
+        printed = capsys.readouterr()
+        return printed.out or printed.err
+
+    return command
+
+
+@pytest.fixture
+def records(run: Callable[..., str]) -> Records:
+    def command(*argv: str, status: int = 0) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(run(*argv, "-o", "json", status=status))
+        return found
+
+    return command
+
+
+def states_in(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(one["table"], one["state"]) for one in found]
+
+
+def test_health_lists_the_worst_table_first_and_counts_the_others(
+    warehouse: Warehouse, run: Callable[..., str], records: Records
+) -> None:
+    warehouse.table("fine", 1)
+    warehouse.table("due", 2)
+    warehouse.table("most_due", 3)
+    warehouse.table("off", NO_AUTO_COMPACTION="true")
+    gone = warehouse.table("gone")
+    (warehouse.root / gone.name).rmdir()
+    found = records("health", *DUE, status=7)
+    assert states_in(found) == [
+        ("demo.off", "blocked"),
+        ("demo.most_due", "due"),
+        ("demo.due", "due"),
+        ("demo.gone", "unknown"),
+    ]
+    assert [(one["due"], one["deltas"]) for one in found[1:3]] == [(1, 3), (1, 2)]
+    assert found[1]["why"] == "the table is due: 3 delta directories (threshold 2)"
+    assert "does not exist" in found[3]["why"]
+    last = run("health", "demo.*", *DUE, status=7).splitlines()[-1]
+    assert last == "1 blocked, 2 due, 1 unknown, 1 fine"
+    assert ("demo.fine", "fine") in states_in(records("health", "demo.*", "--all", *DUE, status=7))
+    read = [*csv.DictReader(io.StringIO(run("health", "*", *DUE, "-o", "csv", status=7)))]
+    assert [(one["table"], one["deltas"]) for one in read][:2] == [
+        ("demo.off", "0"),
+        ("demo.most_due", "3"),
+    ]
+
+
+def test_the_status_of_health_says_whether_tables_are_due_blocked_or_fine(
+    warehouse: Warehouse, run: Callable[..., str]
+) -> None:
+    assert run("health") == "no table\n"
+    warehouse.table("a", 2)
+    assert run("health").splitlines() == ["1 fine"]
+    assert run("health", "demo.?", *DUE, status=6).splitlines()[-1] == "1 due"
+    assert "demo.a: 2 delta directories" in run("health", "demo.a", *DUE)
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "why"),
+    [
+        ("health dmeo.*", 3, "no transactional table matches dmeo.*"),
+        ("health dmeo.*", 3, "; did you mean demo.*?"),
+        ("explain demo.x*", 3, "no transactional table matches demo.x*"),
+        ("plan demo.x*", 3, "no transactional table matches demo.x*"),
+        ("clean demo.x* --dry-run", 3, "no transactional table matches demo.x*"),
+        ("health * --partition day=1", 2, "--partition needs one table"),
+        ("clean demo.*", 2, "clean 'demo.*' needs --dry-run; HiveAcidCleanTablesOperator"),
+        ("explain demo.ordrs", 3, "does not exist in the metastore; check the name"),
+        ("explain demo.ordrs", 3, "; did you mean demo.orders?"),
+        ("locks dem.order", 3, "; did you mean demo.orders?"),
+        ("tables dmeo", 3, "database dmeo does not exist in the metastore; it has default, demo"),
+        ("tables dmeo", 3, "; did you mean demo?"),
+    ],
+)
+def test_tables_that_do_not_exist_are_an_error_that_names_similar_ones(
+    warehouse: Warehouse, run: Callable[..., str], argv: str, status: int, why: str
+) -> None:
+    warehouse.table("orders", 1)
+    warehouse.table("customers")
+    printed = run(*argv.split(), status=status)
+    assert why in printed.splitlines()[-1]
+
+
+def test_an_error_of_a_suggestion_does_not_hide_the_first_error(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: FakeClient) -> None:
+        raise MetastoreUnavailableError(uris=("thrift://a:1",), method="m", reason="gone")
+
+    monkeypatch.setattr(FakeClient, "list_databases", fail)
+    assert run("explain", "demo.x", status=3).startswith("error: TableNotFoundError: ")
+
+
+def test_explain_names_a_cause_once_with_all_tables_that_it_affects(
+    warehouse: Warehouse, records: Records, run: Callable[..., str]
+) -> None:
+    refs = [warehouse.table(name, 1) for name in "abc"]
+    txn_id = warehouse.opened(*refs, writes=False)
+    for ref in refs[:2]:
+        warehouse.write(ref, base=True)
+    off = warehouse.table("off", NO_CLEANUP="true")
+    (warehouse.root / off.name).rmdir()
+    found = records("explain", "demo.*", status=7)
+    assert [(one["state"], one["tables"]) for one in found] == [
+        ("blocked", ["demo.a", "demo.b"]),
+        ("blocked", ["demo.off"]),
+        ("unknown", ["demo.off"]),
+    ]
+    assert found[0]["finding"].startswith(f"paths are kept: transaction {txn_id} ")
+    assert "etl/load" in found[0]["finding"]
+    assert found[0]["remedy"] == f"wait, or end it with `abort {txn_id}`"
+    assert run("explain", "demo.*", status=7).splitlines()[-1] == "3 blocked, 1 fine"
+
+
+def test_explain_names_due_tables_together_and_one_table_with_its_details(
+    warehouse: Warehouse, records: Records
+) -> None:
+    for name in "ab":
+        warehouse.table(name, 2)
+    (both,) = records("explain", "demo.*", *DUE, status=6)
+    assert (both["state"], both["tables"]) == ("due", ["demo.a", "demo.b"])
+    assert both["finding"] == "partitions are due; `plan` lists them"
+    assert both["remedy"] == "run HiveAcidCompactOperator, or `compact TABLE`"
+    (one,) = records("explain", "demo.[a]", *DUE, status=6)
+    assert one["finding"] == "the table is due: 2 delta directories (threshold 2)"
+    assert one["remedy"].endswith("`compact demo.a`")
+
+
+def test_plan_sums_up_each_table_that_is_due_failed_or_skipped(
+    warehouse: Warehouse, run: Callable[..., str], records: Records
+) -> None:
+    warehouse.table("due", 3)
+    warehouse.table("fine", 1)
+    warehouse.table("off", NO_AUTO_COMPACTION="true")
+    gone = warehouse.table("gone")
+    (warehouse.root / gone.name).rmdir()
+    found = records("plan", "demo.*", *DUE, status=7)
+    assert states_in(found) == [
+        ("demo.due", "due"),
+        ("demo.gone", "unknown"),
+        ("demo.off", "skipped"),
+    ]
+    assert (found[0]["due"], found[0]["directories"]) == (1, 3)
+    assert "3 delta directories" in found[0]["why"]
+    told = run("plan", "demo.*", *DUE, status=7).splitlines()
+    assert told[-1] == "1 due, 1 unknown, 1 fine, 1 skipped"
+    (warehouse.root / gone.name).mkdir()
+    assert states_in(records("plan", "*", *DUE, status=6))[0] == ("demo.due", "due")
+    assert run("plan", "demo.f*", *DUE) == "1 fine\n"
+
+
+def test_a_planned_cleaning_sums_up_each_table_and_changes_nothing(
+    warehouse: Warehouse, run: Callable[..., str], records: Records
+) -> None:
+    warehouse.table("fine", 1)
+    names = ("demo.old", "demo.older")
+    refs = [warehouse.table(name, 2) for name in ("old", "older")]
+    txn_id = warehouse.opened(*refs, writes=False)
+    for ref in refs:
+        warehouse.write(ref, base=True)
+    before = sorted(warehouse.root.rglob("*"))
+    found = records("clean", "demo.*", "--dry-run")
+    assert states_in(found) == [(name, "waiting") for name in names]
+    assert [(one["removed"], one["kept"]) for one in found] == [(0, 2), (0, 2)]
+    assert "etl/load" in found[0]["why"]
+    assert run("clean", "demo.*", "--dry-run").splitlines()[-1] == "2 waiting, 1 fine"
+    warehouse.client.abort_txn(txn_id)
+    found = records("clean", "demo.*", "--dry-run", status=6)
+    assert states_in(found) == [(name, "due") for name in names]
+    assert [(one["removed"], one["kept"]) for one in found] == [(2, 0), (2, 0)]
+    assert sorted(warehouse.root.rglob("*")) == before
+    (warehouse.root / "fine").rename(warehouse.root / "gone")
+    found = records("clean", "demo.*", "--dry-run", status=7)
+    assert states_in(found)[2:] == [("demo.fine", "unknown")]
+    last = run("clean", "demo.*", "--dry-run", status=7).splitlines()[-1]
+    assert last == "2 due, 1 unknown"
