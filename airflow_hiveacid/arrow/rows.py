@@ -49,22 +49,19 @@ def rows_of(rows: ArrowStream) -> pa.Table:
     Raises:
         ConfigurationError: the value is not Arrow data, or two columns have one name.
     """
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not isinstance(rows, pa.Table):
-        if not hasattr(rows, "__arrow_c_stream__"):
-            raise ConfigurationError(
-                f"rows must be Arrow data, such as a pyarrow.Table, but found a"
-                f" {type(rows).__name__}; convert a list of dicts with pyarrow.Table.from_pylist"
-            )
-        rows = pa.table(rows)
-    names = [name.lower() for name in rows.column_names]
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise ConfigurationError(
+            f"rows must be Arrow data, such as a pyarrow.Table, but found a {type(rows).__name__};"
+            " convert a list of dicts with pyarrow.Table.from_pylist"
+        )
+    table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+    names = [name.lower() for name in table.column_names]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise ConfigurationError(
             f"the rows have two columns {double}; Hive's names have no upper case, so rename one"
         )
-    return rows.rename_columns(names)
+    return table.rename_columns(names)
 
 
 def stored(table: TableInfo, rows: pa.Table) -> dict[str, pa.Array]:

@@ -116,8 +116,11 @@ def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -
         if not isinstance(rest, bool) or rest:
             values[position] = _values(table, info, types)
             rests[position] = None if isinstance(rest, bool) else rest
-    is_plain = table.kind is not TransactionalKind.FULL_ACID
-    works = (_plain_works if is_plain else _acid_works)(view, schema, rests)
+    works: Iterator[tuple[int, ScanPiece | PlainPiece]] = (
+        _acid_works(view, schema, rests)
+        if table.kind is TransactionalKind.FULL_ACID
+        else _plain_works(view, schema, rests)
+    )
     pieces = [
         _Piece(work=work, values=values[position], rest=rests[position]) for position, work in works
     ]

@@ -102,15 +102,17 @@ def planned(
     kind: str, statement: SimpleStatement | RowInsert | RowMerge, client: MetastorePort
 ) -> ArrowStatement:
     """Return a statement with its locks and the function that makes its events."""
+    table = statement.table
     match statement:
-        case SimpleInsert(table=table, rows=rows):
+        case SimpleInsert():
             values = _arrays(table, statement.values)
-            return _insert(kind, RowInsert(table=table, rows=rows, values=values))
+            return _insert(kind, RowInsert(table=table, rows=statement.rows, values=values))
         case RowInsert():
             return _insert(kind, statement)
         case SimpleChange():
             return _change(kind, statement, client)
-        case SimpleMerge(table=table, updates=updates, inserts=inserts):
+        case SimpleMerge():
+            updates, inserts = statement.updates, statement.inserts
             merge = RowMerge(
                 table=table,
                 rows=statement.rows,

@@ -205,8 +205,7 @@ def run_changes(
     """Run statements as one transaction, and return its result."""
     for change in changes:
         if DataOperation.OVERWRITE in change.operations:
-            why = "this connection overwrote the table"
-            session.release(change.table.ref, why)
+            session.release(change.table.ref, "an overwrite of this connection waits for its lock")
     job = dataclasses.replace(job, spec=dataclasses.replace(job.spec, job=spec))
     with without_spark(changes[0].table.ref):
         return run_statements(job, changes, session.limits)

@@ -78,6 +78,11 @@ class HeldSnapshot:
                 raise SnapshotClosedError(table=self.table.ref, why=why) from error
             yield self._snapshot
 
+    @property
+    def is_closed(self) -> bool:
+        """True if this process has closed the snapshot."""
+        return bool(self._why_closed)
+
     def check(self) -> None:
         """Raise a SnapshotClosedError if this process has closed the snapshot."""
         if self._why_closed:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pyarrow as pa
 
-from airflow_hiveacid.arrow.scan import schema_of
+from airflow_hiveacid.arrow.scan import CORES, schema_of
 from airflow_hiveacid.arrow.statements import planned
+from airflow_hiveacid.format.errors import SparkNeededError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
+from airflow_hiveacid.lake.compaction import ProcessCompactions
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
 from airflow_hiveacid.lake.statements import simple_condition
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
 from airflow_hiveacid.maintenance.health import measure
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.versions.history import TableHistory, history_of
+from airflow_hiveacid.writing.compact_tables import compact_tables
 
 _NO_STATEMENT = TransactionSpec(statements=())
 
@@ -91,7 +97,7 @@ class Table(TableChanges[JobResult]):
         schema = schema_of(self._info, columns)
         condition = simple_condition(self._info, where, parameters)
         wanted = VersionSpec.of(version, timestamp, tag)
-        if self._snapshot is None:
+        if self._snapshot is None or self._snapshot.is_closed:
             self._snapshot = self._session.snapshot(self._info)
         return Scan(self._snapshot, schema, condition, wanted)
 
@@ -158,6 +164,45 @@ class Table(TableChanges[JobResult]):
         self._snapshot = None  # otherwise, this reader may be one that the cleaning waits for
         with self._session.job(spec) as job:
             return clean_on_worker(job.client, job.spec, spec, lambda _: None)
+
+    def compact(
+        self, choice: str = "auto", *, partition: str | None = None, max_bytes: int = 16 << 30
+    ) -> JobResult:
+        """Join deltas into larger files in this process, each partition in its own transaction.
+
+        Args:
+            choice: `auto` compacts the partitions that need it, by the table's thresholds; `minor`
+                joins the deltas of every partition, and `major` writes a new base.
+            partition: the only partition to compact, such as `day=2026-01-31`.
+            max_bytes: the largest size of the files to read, of all partitions together.
+
+        Raises:
+            SparkNeededError: there is more to read. Nothing was changed.
+            CompactionNotDoneError: `minor` or `major` was blocked, as by another compaction.
+            PartitionsFailedError: some partitions failed; the others are done.
+
+        Example:
+            lake.table("demo.orders").compact("major", partition="day=2026-01-31")
+        """
+        spec = CompactSpec.of_table(
+            self.name,
+            choice=arguments.choice(CompactionChoice, choice, "choice"),
+            partition=arguments.partition_name(partition),
+        )
+
+        def check(plan: TablesPlan) -> None:
+            size = sum(outcome.bytes_in for _, outcome in plan.due)
+            if size > max_bytes:
+                raise SparkNeededError(
+                    f"the compaction reads {size} bytes, more than {max_bytes}",
+                    table=self._ref,
+                    remedy="Compact fewer partitions, raise max_bytes, or use"
+                    " HiveAcidCompactOperator",
+                )
+
+        self._snapshot = None
+        with self._session.job(spec) as job, ThreadPoolExecutor(CORES) as threads:
+            return compact_tables(job, ProcessCompactions(threads), check)
 
     def __repr__(self) -> str:
         info = self._info

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,11 +21,11 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
+from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.replacement import SharedNotes
 
 log = logging.getLogger("hiveacid")
@@ -33,8 +33,15 @@ log = logging.getLogger("hiveacid")
 _LOOK_EVERY_S: Final = 0.5
 
 
-def compact_tables(job: JobContext) -> JobResult:
-    """Compact the partitions that need it, of all transactional tables with matching names."""
+def compact_tables(
+    job: WritingJob,
+    engine: CompactionEngine,
+    check: Callable[[TablesPlan], None] = lambda _: None,
+) -> JobResult:
+    """Compact the partitions that need it, of all transactional tables with matching names.
+
+    `check` may refuse the plan, before anything is changed.
+    """
     spec = job.job_of(CompactSpec)
     ended = nothing_in_window(job.spec, spec)
     if ended is not None:
@@ -43,12 +50,13 @@ def compact_tables(job: JobContext) -> JobResult:
     if spec.plan_only:
         run.report_due()
     else:
-        _compact(job, run, Window.of(spec))
+        check(run)
+        _compact(job, engine, run, Window.of(spec))
     run.check(run.done)
     return run.result(job.spec)
 
 
-def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
+def _notes_of_writable(job: WritingJob, run: TablesPlan) -> dict[TableRef, SharedNotes]:
     """Return the notes of the tables with due partitions that can be written; the others fail."""
     notes: dict[TableRef, SharedNotes] = {}
     for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
@@ -65,7 +73,7 @@ def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, Share
     return notes
 
 
-def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
+def _compact(job: WritingJob, engine: CompactionEngine, run: TablesPlan, window: Window) -> None:
     notes = _notes_of_writable(job, run)
 
     def compact(client: MetastorePort, due: Due) -> CompactionOutcome | None:
@@ -76,7 +84,7 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
         try:
             shared = notes[facts.table.ref]
             return Compactor(
-                job=job, client=client, facts=facts, shared=shared, window=window
+                job=job, engine=engine, client=client, facts=facts, shared=shared, window=window
             ).compact()
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
@@ -84,13 +92,13 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
             log.info("%s: stopped at the end of the window: %s", facts.where.name, error)
             return None
 
-    with _stopping(job, window):
+    with _stopping(engine, window):
         results = run.each(
             job.client,
             [due for due in run.due if due[0].table.ref in notes],
             compact,
             where=lambda due: due[0].where,
-            at_once=job.spark.sparkContext.defaultParallelism,
+            at_once=engine.at_once,
         )
     remainder = []
     for due, outcome in results:
@@ -104,17 +112,17 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
 
 
 @contextmanager
-def _stopping(job: JobContext, window: Window) -> Iterator[None]:
-    """Cancel Spark's jobs during a block once the window stops them.
+def _stopping(engine: CompactionEngine, window: Window) -> Iterator[None]:
+    """Cancel the engine's tasks during a block once the window stops them.
 
-    Cancel them again and again, because a compaction may start its next Spark job after a cancel.
+    Cancel them again and again, because a compaction may start its next tasks after a cancel.
     """
     end = threading.Event()
 
     def watch() -> None:
         while not end.wait(_LOOK_EVERY_S):
             if window.is_stopped:
-                job.spark.sparkContext.cancelAllJobs()
+                engine.stop()
 
     watcher = threading.Thread(target=watch, name="window", daemon=True)
     if window.stops:

@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     ConstraintViolationError,
     ExpressionError,
     InsertOnlyTableError,
+    SnapshotClosedError,
     SourceKeyError,
     SparkNeededError,
     StatementChangedError,
@@ -79,7 +80,7 @@ def test_an_overwrite_replaces_the_table_or_the_partitions_of_its_rows(
     scan = table.scan()
     table.overwrite(rows(3))
     assert ids(table) == [3]
-    with pytest.raises(Exception, match="because this connection overwrote the table"):
+    with pytest.raises(SnapshotClosedError, match="because an overwrite of this connection"):
         scan.to_arrow()
     table.overwrite(rows())
     assert ids(table) == []
