@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_C
 from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.nested import with_leaf_types
-from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, with_pairs
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_COLUMNS, INSERT_KIND, partition_text
 
 UPDATE_CLAUSE: Final = 0
@@ -100,18 +100,27 @@ class EventMaker:
 
     def _row(self, values: Mapping[str, pa.Array], count: int) -> pa.Array:
         fields = list(self._row_type)
-        arrays = [values[f.name] if f.name in values else pa.nulls(count, f.type) for f in fields]
+        arrays = [
+            self._formed(values[f.name]) if f.name in values else pa.nulls(count, f.type)
+            for f in fields
+        ]
         return pa.StructArray.from_arrays(arrays, fields=fields)
+
+    def _formed(self, values: pa.Array) -> pa.Array:
+        return with_pairs(values) if self._is_orc else values
+
+    @property
+    def _is_orc(self) -> bool:
+        return self.table.storage.format is FileFormat.ORC
 
     @property
     def _row_type(self) -> pa.StructType:
         """The type of new rows; ORC files get exact timestamps, other files microseconds."""
-        is_orc = self.table.storage.format is FileFormat.ORC
 
         def form(type_: pa.DataType) -> pa.DataType:
             if not pa.types.is_timestamp(type_):
                 return type_
-            return PAIR_TYPE if is_orc else pa.timestamp("us", type_.tz)
+            return PAIR_TYPE if self._is_orc else pa.timestamp("us", type_.tz)
 
         return with_leaf_types(row_type(self.columns), form)
 

@@ -27,8 +27,7 @@ from airflow_hiveacid.plan.statements.dml import require_column
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 from airflow_hiveacid.storage.values.column_types import arrow_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts, used_parts
-from airflow_hiveacid.storage.values.nested import mask_of, with_parts
-from airflow_hiveacid.storage.values.timestamps import with_pairs
+from airflow_hiveacid.storage.values.nested import mask_of, with_leaf_types, with_parts
 
 Values = Mapping[str, pa.Array]
 """Rows as columns, by name; all columns have the same length."""
@@ -80,8 +79,6 @@ def stored(table: TableInfo, rows: pa.Table) -> dict[str, pa.Array]:
         for name in rows.column_names
     }
     data = tuple(c for c in table.columns if c.name in values)
-    if table.storage.format is FileFormat.ORC:
-        values |= {c.name: with_pairs(values[c.name]) for c in data}
     if data:
         # As the writer will check texts and timestamps, but before anything is written.
         rows_as_struct = pa.StructArray.from_arrays(
@@ -185,13 +182,15 @@ class _Conversion:
         return result
 
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
-        """Return the type in which values are written; timestamps keep the caller's unit in ORC.
+        """Return the type in which values are written.
 
-        Nanoseconds would not hold the years before 1678 and after 2261.
+        Timestamps keep the caller's unit in ORC: nanoseconds lack the years before 1678 and after
+        2261. Other formats have microseconds.
         """
-        if not (pa.types.is_timestamp(target) and pa.types.is_timestamp(found)):
-            return target
-        return pa.timestamp(found.unit if self._is_orc else "us", target.tz)
+        unit = found.unit if self._is_orc and pa.types.is_timestamp(found) else "us"
+        return with_leaf_types(
+            target, lambda t: pa.timestamp(unit, t.tz) if pa.types.is_timestamp(t) else t
+        )
 
     def _mismatch(
         self, hive_type: HiveType, found: pa.DataType, why: str = ""
