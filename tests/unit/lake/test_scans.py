@@ -140,7 +140,7 @@ def test_insert_only_tables_are_read_and_appended_to(
     assert ids(table, "name = 'b' AND day = DATE '2026-01-01'") == [3]
 
 
-@pytest.mark.parametrize("format_", [FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT])
+@pytest.mark.parametrize("format_", [FileFormat.PARQUET, FileFormat.AVRO])
 def test_timestamps_of_insert_only_tables_come_back(
     warehouse: Warehouse, lake: Lake, format_: FileFormat
 ) -> None:
@@ -149,7 +149,7 @@ def test_timestamps_of_insert_only_tables_come_back(
     warehouse.create(kind=TransactionalKind.INSERT_ONLY, format=format_, columns=columns)
     table = lake.table(T)
     moment = dt.datetime(2026, 1, 31, 12, 30, 1)  # noqa: DTZ001 - a wall clock
-    table.append(rows(1, t=pa.array([moment], pa.timestamp("s"))))
+    table.append(pa.table({"id": [1], "t": pa.array([moment], pa.timestamp("s"))}))
     found = table.scan().to_arrow().to_pylist()
     assert found == [{"id": 1, "t": moment, "u": None, "v": None}]
 
