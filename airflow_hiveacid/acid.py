@@ -1,4 +1,17 @@
-"""Access to Hive ACID tables in PySpark programs: reads, and changes in a transaction.
+"""Access to Hive ACID tables in programs: in Python alone, or in PySpark.
+
+`connect` needs neither Spark nor a JVM nor Airflow. It reads tables as Arrow data, and as frames of
+pandas, Polars and DuckDB, and changes them with Arrow rows.
+
+Example:
+    from airflow_hiveacid import acid
+
+    with acid.connect(acid.Metastore(uris=("thrift://hms:9083",))) as lake:
+        orders = lake.table("demo.orders")
+        frame = orders.scan(["id", "price"], "price > 10").to_pandas()
+        orders.upsert(rows, keys=["id"])
+
+The rest of this text is about PySpark.
 
 `HiveAcidPySparkOperator` submits a program that ends with a call of `run`. The operator's arguments
 list the tables that the program may access. When the `transaction` block ends without an error, all
@@ -32,6 +45,7 @@ from __future__ import annotations
 from airflow_hiveacid.lazy_names import lazy_names
 
 _HOMES = {
+    "airflow_hiveacid.arrow.limits": ("Limits",),
     "airflow_hiveacid.jobs.endpoint": ("Metastore", "Transport"),
     "airflow_hiveacid.jobs.logins": (
         "BearerLogin",
@@ -42,6 +56,11 @@ _HOMES = {
         "SecretSource",
         "TokenLogin",
     ),
+    "airflow_hiveacid.jobs.results": ("JobResult",),
+    "airflow_hiveacid.lake.changes": ("LakeTransaction", "TableChanges"),
+    "airflow_hiveacid.lake.connection": ("Lake", "connect"),
+    "airflow_hiveacid.lake.scans": ("Scan",),
+    "airflow_hiveacid.lake.table": ("Table",),
     "airflow_hiveacid.reading.snapshots": ("ReadSnapshot", "read_snapshot"),
     "airflow_hiveacid.spark.acid": (
         "AlreadyDoneError",

@@ -1,4 +1,5 @@
 # Made by `python -m tools.face_stubs`.
+from airflow_hiveacid.arrow.limits import Limits as Limits
 from airflow_hiveacid.jobs.endpoint import Metastore as Metastore
 from airflow_hiveacid.jobs.endpoint import Transport as Transport
 from airflow_hiveacid.jobs.logins import BearerLogin as BearerLogin
@@ -8,6 +9,13 @@ from airflow_hiveacid.jobs.logins import PasswordLogin as PasswordLogin
 from airflow_hiveacid.jobs.logins import Protection as Protection
 from airflow_hiveacid.jobs.logins import SecretSource as SecretSource
 from airflow_hiveacid.jobs.logins import TokenLogin as TokenLogin
+from airflow_hiveacid.jobs.results import JobResult as JobResult
+from airflow_hiveacid.lake.changes import LakeTransaction as LakeTransaction
+from airflow_hiveacid.lake.changes import TableChanges as TableChanges
+from airflow_hiveacid.lake.connection import Lake as Lake
+from airflow_hiveacid.lake.connection import connect as connect
+from airflow_hiveacid.lake.scans import Scan as Scan
+from airflow_hiveacid.lake.table import Table as Table
 from airflow_hiveacid.reading.snapshots import ReadSnapshot as ReadSnapshot
 from airflow_hiveacid.reading.snapshots import read_snapshot as read_snapshot
 from airflow_hiveacid.spark.acid import AlreadyDoneError as AlreadyDoneError

@@ -54,7 +54,9 @@ from airflow_hiveacid.format.errors import RerunRefusedError as RerunRefusedErro
 from airflow_hiveacid.format.errors import ResultUnwritableError as ResultUnwritableError
 from airflow_hiveacid.format.errors import RetryableError as RetryableError
 from airflow_hiveacid.format.errors import SharedTargetError as SharedTargetError
+from airflow_hiveacid.format.errors import SnapshotClosedError as SnapshotClosedError
 from airflow_hiveacid.format.errors import SortedTableError as SortedTableError
+from airflow_hiveacid.format.errors import SourceKeyError as SourceKeyError
 from airflow_hiveacid.format.errors import SourceNotFoundError as SourceNotFoundError
 from airflow_hiveacid.format.errors import SourceUnreadableError as SourceUnreadableError
 from airflow_hiveacid.format.errors import SparkNeededError as SparkNeededError

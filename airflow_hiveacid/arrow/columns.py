@@ -26,7 +26,6 @@ from airflow_hiveacid.plan.statements.conditions import (
     NullTest,
 )
 from airflow_hiveacid.plan.statements.constants import Constant
-from airflow_hiveacid.plan.statements.simple import Columns
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 Positions = npt.NDArray[np.int64]
@@ -127,11 +126,11 @@ def _found(codes: Positions, known: npt.NDArray[np.int64]) -> Positions:
     return np.where((codes >= 0) & (known[at] == codes), at, -1)
 
 
-def ends_of(values: Columns, names: Sequence[str]) -> dict[str, tuple[Constant, Constant]]:
-    """Return the least and the greatest value of these columns; columns of NULLs are left out."""
+def ends_of(values: Mapping[str, pa.Array]) -> dict[str, tuple[Constant, Constant]]:
+    """Return the least and the greatest value of each column; columns of NULLs are left out."""
     ends: dict[str, tuple[Constant, Constant]] = {}
-    for name in names:
-        known = [value for value in values[name] if value is not None]
-        if known:
-            ends[name] = min(known), max(known)
+    for name, column in values.items():
+        both = pc.min_max(column).as_py()
+        if both["min"] is not None:
+            ends[name] = both["min"], both["max"]
     return ends

@@ -11,12 +11,14 @@ import pyarrow as pa
 from airflow_hiveacid.arrow.search import FileRows
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.nested import with_leaf_types
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, with_pairs
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_COLUMNS, INSERT_KIND, partition_text
 
 UPDATE_CLAUSE: Final = 0
@@ -53,7 +55,7 @@ class EventMaker:
             file=pa.nulls(count, pa.int64()),
             clause=pa.nulls(count, pa.int32()),
             identity=[found.rows.column(name) for name in IDENTITY_COLUMNS],
-            row=pa.nulls(count, row_type(self.columns)),
+            row=pa.nulls(count, self._row_type),
         )
 
     def updates(
@@ -97,9 +99,30 @@ class EventMaker:
         )
 
     def _row(self, values: Mapping[str, pa.Array], count: int) -> pa.Array:
-        type_ = row_type(self.columns)
-        arrays = [values[f.name] if f.name in values else pa.nulls(count, f.type) for f in type_]
-        return pa.StructArray.from_arrays(arrays, fields=list(type_))
+        fields = list(self._row_type)
+        arrays = [
+            self._formed(values[f.name]) if f.name in values else pa.nulls(count, f.type)
+            for f in fields
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=fields)
+
+    def _formed(self, values: pa.Array) -> pa.Array:
+        return with_pairs(values) if self._is_orc else values
+
+    @property
+    def _is_orc(self) -> bool:
+        return self.table.storage.format is FileFormat.ORC
+
+    @property
+    def _row_type(self) -> pa.StructType:
+        """The type of new rows; ORC files get exact timestamps, other files microseconds."""
+
+        def form(type_: pa.DataType) -> pa.DataType:
+            if not pa.types.is_timestamp(type_):
+                return type_
+            return PAIR_TYPE if self._is_orc else pa.timestamp("us", type_.tz)
+
+        return with_leaf_types(row_type(self.columns), form)
 
     def _batch(  # noqa: PLR0913 - an event has these columns
         self,

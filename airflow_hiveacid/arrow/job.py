@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from functools import partial
 
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
@@ -52,6 +53,13 @@ def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResul
         with numbered(number, len(specs)):
             statement = simple_statement(spec, _table(job, spec))
             changes.append(planned(kind_of(spec), statement, job.client))
+    return run_statements(job, changes, limits)
+
+
+def run_statements(
+    job: WritingJob, changes: Sequence[ArrowStatement], limits: Limits = DEFAULT_LIMITS
+) -> JobResult:
+    """Run planned statements in this process, as one transaction; see `run_in_process`."""
     check_order([change.step for change in changes])
     one = changes[0]
     not_kept = (

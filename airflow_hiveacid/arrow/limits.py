@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,8 +13,8 @@ class Limits:
 
     `rows` and `key_bytes` count the rows, and the stored bytes of the key and identity columns, in
     the stripes that statistics cannot exclude. One core decodes and looks up 10 million bigint keys
-    in 2 s. `changed_rows` counts the rows to delete, update and insert; `memory_bytes` limits these
-    rows' keys, row IDs and new values.
+    in 2 s. `changed_rows` counts the rows to delete, update and insert; `memory_bytes`, at most
+    2 GiB, limits these rows' keys, row IDs and new values.
     """
 
     rows: int = 20_000_000
@@ -22,23 +22,41 @@ class Limits:
     changed_rows: int = 100_000
     memory_bytes: int = 512 << 20
 
+    def __post_init__(self) -> None:
+        """Refuse more memory than Arrow's strings can address."""
+        if self.memory_bytes >= 1 << 31:
+            raise ConfigurationError(
+                f"memory_bytes is {self.memory_bytes}, but one statement can have at most 2 GiB;"
+                " split a larger change"
+            )
+
     def check_reading(self, rows: int, key_bytes: int) -> None:
         """Raise a SparkNeededError if there is too much to read."""
         if rows > self.rows:
-            raise SparkNeededError(f"{rows} rows must be searched, more than {self.rows}")
+            raise SparkNeededError(
+                f"{rows} rows must be searched, more than {self.rows}", limit="rows"
+            )
         if key_bytes > self.key_bytes:
             raise SparkNeededError(
-                f"{key_bytes} bytes of keys must be searched, more than {self.key_bytes}"
+                f"{key_bytes} bytes of keys must be searched, more than {self.key_bytes}",
+                limit="key_bytes",
             )
 
     def check_changes(self, rows: int, size_bytes: int = 0) -> None:
         """Raise a SparkNeededError if there are too many rows to change."""
         if rows > self.changed_rows:
-            raise SparkNeededError(f"it changes more than {self.changed_rows} rows")
+            raise SparkNeededError(
+                f"it changes more than {self.changed_rows} rows", limit="changed_rows"
+            )
         if size_bytes > self.memory_bytes:
             raise SparkNeededError(
-                f"its changes need more than {self.memory_bytes} bytes of memory"
+                f"its changes need more than {self.memory_bytes} bytes of memory",
+                limit="memory_bytes",
             )
 
 
 DEFAULT_LIMITS = Limits()
+LIBRARY_LIMITS = Limits(
+    rows=2_000_000_000, key_bytes=16 << 30, changed_rows=20_000_000, memory_bytes=1 << 30
+)
+"""The limits of a program that has its rows in memory, and chose this process itself."""

@@ -8,6 +8,7 @@ not read, and delete events only for files with a picked row.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, IDENTI
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.view import stream_bytes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.calendars import EPOCH, day_of, may_have_old_days
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -46,6 +48,7 @@ _LOOK_ROWS: Final = 1_000_000
 _LOOK_BYTES: Final = 64 << 20
 
 _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_LAST_DAY: Final = day_of(dt.date.max)
 _INTEGER_KINDS: Final = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
@@ -206,6 +209,20 @@ class _FilePart:
         return values
 
 
+def stripes_where(
+    table: TableInfo, file: TargetFile, tail: OrcTail, condition: Condition
+) -> tuple[int, ...]:
+    """Return the stripes of a file that may contain a row that meets a condition.
+
+    Raises:
+        UnsupportedFileError: the file contains row changes from before Hive 3.
+    """
+    check_rows(file.data, tail)  # see `_part_of`
+    used = columns_of(condition)
+    fields = _fields(table, file, tail, [c.name for c in table.columns if c.name in used])
+    return _stripes(table, tail, fields, condition)
+
+
 def _part_of(
     table: TableInfo, names: tuple[str, ...], file: TargetFile, partition: _Partition
 ) -> _FilePart:
@@ -213,22 +230,9 @@ def _part_of(
     # before statistics choose stripes: those of a row change of Hive 2 are not those of its row
     check_rows(file.data, tail)
     require_own_bucket(file.data, other_buckets(file.data, tail))
-    is_original = file.data.kind is FileKind.ORIGINAL
-    fields = plan_fields(
-        tail,
-        0 if is_original else tail.types[0].children[-1],
-        table.columns,
-        wanted=chosen_columns(table.columns, names),
-        form=TimestampForm.PAIR,
-        matching=Matching.UNAMBIGUOUS,
-    )
-    stripes = tuple(
-        number
-        for number in range(len(tail.stripes))
-        if partition.reach is None
-        or may_hold(partition.reach, _ranges(table, tail, fields, number))
-    )
-    own = () if is_original else IDENTITY_COLUMN_IDS
+    fields = _fields(table, file, tail, names)
+    stripes = _stripes(table, tail, fields, partition.reach)
+    own = () if file.data.kind is FileKind.ORIGINAL else IDENTITY_COLUMN_IDS
     ids = frozenset(tail.below(field.column_id for field in fields if field.column_id is not None))
     return _FilePart(
         table=table,
@@ -241,27 +245,66 @@ def _part_of(
     )
 
 
+def _fields(
+    table: TableInfo, file: TargetFile, tail: OrcTail, names: Sequence[str]
+) -> Sequence[FieldPlan]:
+    is_original = file.data.kind is FileKind.ORIGINAL
+    return plan_fields(
+        tail,
+        0 if is_original else tail.types[0].children[-1],
+        table.columns,
+        wanted=chosen_columns(table.columns, names),
+        form=TimestampForm.PAIR,
+        matching=Matching.UNAMBIGUOUS,
+    )
+
+
+def _stripes(
+    table: TableInfo, tail: OrcTail, fields: Sequence[FieldPlan], reach: Condition | None
+) -> tuple[int, ...]:
+    return tuple(
+        number
+        for number in range(len(tail.stripes))
+        if reach is None or may_hold(reach, _ranges(table, tail, fields, number))
+    )
+
+
 def _ranges(
     table: TableInfo, tail: OrcTail, fields: Sequence[FieldPlan], stripe: int
 ) -> dict[str, tuple[Constant, Constant]]:
-    """Return the least and the greatest value of whole-number columns in one stripe.
+    """Return the least and the greatest value of whole-number and date columns in one stripe.
 
-    Other types have no ranges here: writers shorten strings and count days in two calendars.
+    Strings have no ranges here, because writers shorten them.
     """
     types = {column.name: column.type for column in table.columns}
     ranges: dict[str, tuple[Constant, Constant]] = {}
     for field in fields:
         name, column_id = field.field.name, field.column_id
-        if (
-            column_id is None
-            or types[name] not in _WHOLE_NUMBERS
-            or tail.types[column_id].kind not in _INTEGER_KINDS
-        ):
+        if column_id is None:
             continue
-        ends = tail.integer_range(column_id, stripe)
+        ends: tuple[Constant, Constant] | None = None
+        kind = tail.types[column_id].kind
+        if types[name] in _WHOLE_NUMBERS and kind in _INTEGER_KINDS:
+            ends = tail.integer_range(column_id, stripe)
+        elif types[name] == "date" and kind == TypeKind.DATE:
+            ends = _days(tail, column_id, stripe)
         if ends is not None:
             ranges[name] = ends
     return ranges
+
+
+def _days(tail: OrcTail, column_id: int, stripe: int) -> tuple[dt.date, dt.date] | None:
+    """Return the ends of a date column, if all engines count its days in one calendar."""
+    if may_have_old_days(tail, column_id):
+        return None
+    statistics = tail.statistics(column_id, stripe)
+    dates = None if statistics is None else statistics.dates
+    if dates is None or not (dates.HasField("minimum") and dates.HasField("maximum")):
+        return None
+    if dates.maximum > _LAST_DAY:
+        return None
+    low, high = (EPOCH + dt.timedelta(days=days) for days in (dates.minimum, dates.maximum))
+    return low, high
 
 
 def partition_constants(

@@ -1,17 +1,23 @@
-"""Simple statements as events: what each locks, which rows it finds, and what it makes of them."""
+"""Simple statements as events: what each locks, which rows it finds, and what it makes of them.
+
+Rows come as Arrow columns in the table's types: those of a spec's values (`SimpleStatement`), or
+those of a caller (`RowInsert`, `RowMerge`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_hiveacid.arrow.columns import (
     KeyIndex,
+    Positions,
     array_of,
     ends_of,
     repeated,
@@ -19,8 +25,10 @@ from airflow_hiveacid.arrow.columns import (
 )
 from airflow_hiveacid.arrow.events import EventBatches, EventMaker, partition_keys
 from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow.rows import Values, check_not_null
 from airflow_hiveacid.arrow.search import FileRows, Search, partition_constants
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import ColumnUpdateError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -58,14 +66,68 @@ class ArrowStatement(PlannedStatement):
     make_events: MakeEvents | None
 
 
-def planned(kind: str, statement: SimpleStatement, client: MetastorePort) -> ArrowStatement:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowInsert:
+    """An INSERT of Arrow columns: every column of the table, with partition columns.
+
+    With `overwrites`, the rows replace those of their partitions. If all rows belong to one
+    `partition`, because the statement names it, that partition is replaced even without rows.
+    """
+
+    table: TableInfo
+    rows: int
+    values: Values
+    overwrites: bool = False
+    partition: PartitionName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowMerge:
+    """A MERGE of Arrow columns by keys; the fields are those of `SimpleMerge`.
+
+    `unchanged` are columns that an update cannot change: if a matched row has another value there,
+    the statement fails.
+    """
+
+    table: TableInfo
+    rows: int
+    keys: Values
+    updates: Values | None
+    inserts: Values | None
+    deletes: bool
+    unchanged: Values = field(default_factory=dict)
+
+
+def planned(
+    kind: str, statement: SimpleStatement | RowInsert | RowMerge, client: MetastorePort
+) -> ArrowStatement:
     """Return a statement with its locks and the function that makes its events."""
+    table = statement.table
     match statement:
         case SimpleInsert():
+            insert = RowInsert(
+                table=table,
+                rows=statement.rows,
+                values=_arrays(table, statement.values),
+                partition=statement.partition,
+            )
+            return _insert(kind, insert)
+        case RowInsert():
             return _insert(kind, statement)
         case SimpleChange():
             return _change(kind, statement, client)
         case SimpleMerge():
+            updates, inserts = statement.updates, statement.inserts
+            merge = RowMerge(
+                table=table,
+                rows=statement.rows,
+                keys=_arrays(table, statement.keys),
+                updates=None if updates is None else _arrays(table, updates),
+                inserts=None if inserts is None else _arrays(table, inserts),
+                deletes=statement.deletes,
+            )
+            return _merge(kind, merge, client)
+        case RowMerge():
             return _merge(kind, statement, client)
         case SimpleTruncate():
             return _truncate(kind, statement, client)
@@ -76,39 +138,58 @@ def planned(kind: str, statement: SimpleStatement, client: MetastorePort) -> Arr
 # ---- INSERT --------------------------------------------------------------------------------------
 
 
-def _insert(kind: str, statement: SimpleInsert) -> ArrowStatement:
-    table = statement.table
-    partitions = _partitions_of(table, statement.values, statement.rows)
+def _insert(kind: str, statement: RowInsert) -> ArrowStatement:
+    table, values = statement.table, statement.values
+    partitions = RowPartitions.of(table, values, statement.rows)
     fixed = None if statement.partition is None else (statement.partition,)
-    names = fixed or (nameable(tuple(dict.fromkeys(partitions))) if table.is_partitioned else None)
+    names = fixed or (nameable(partitions.names) if table.is_partitioned else None)
+    operation = DataOperation.OVERWRITE if statement.overwrites else DataOperation.INSERT
 
     def make(_view: TableView, limits: Limits) -> EventBatches:
-        values = _arrays(table, statement.values)
-        limits.check_changes(statement.rows, _size_of(values))
+        data = _data_of(table, values)
+        limits.check_changes(statement.rows, _size_of(data))
         events = EventMaker(table, table.columns)
-        rows = [events.inserts(partition_keys(partitions), values)] if statement.rows else []
+        rows = [events.inserts(partitions.keys(), data)] if statement.rows else []
         return EventBatches(batches=rows)
 
     return ArrowStatement(
         kind=kind,
         table=table,
-        operations=frozenset({DataOperation.INSERT}),
+        operations=frozenset({operation}),
         make_events=make,
         fixed=fixed,
         partitions=partial(Touched, names=names),
     )
 
 
-def _partitions_of(table: TableInfo, values: Columns, rows: int) -> list[PartitionName]:
-    """Return the partition of each new row."""
-    if not table.is_partitioned:
-        return [PartitionName()] * rows
-    columns = [values[column.name] for column in table.partition_columns]
-    names: dict[tuple[object, ...], PartitionName] = {}
-    return [
-        names.get(row) or names.setdefault(row, partition_of(table, row))
-        for row in zip(*columns, strict=True)
-    ]
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPartitions:
+    """The partitions of rows: their distinct names, and the position of each row's name."""
+
+    names: tuple[PartitionName, ...]
+    of_rows: Positions
+
+    @classmethod
+    def of(cls, table: TableInfo, values: Values, rows: int) -> RowPartitions:
+        """Return the partitions of rows with these values of the partition columns."""
+        codes = np.zeros(rows, np.int64)
+        if not table.is_partitioned:
+            return cls((PartitionName(),), codes)
+        columns = [values[column.name] for column in table.partition_columns]
+        for column in columns:
+            encoded = column.dictionary_encode(null_encoding="encode")
+            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+            codes = np.unique(codes, return_inverse=True)[1]
+        _, first, of_rows = np.unique(codes, return_index=True, return_inverse=True)
+        distinct = zip(
+            *(column.take(pa.array(first)).to_pylist() for column in columns), strict=True
+        )
+        return cls(tuple(partition_of(table, row) for row in distinct), of_rows)
+
+    def keys(self, rows: Positions | None = None) -> pa.Array:
+        """Return the `_partition` value of each row, or of the rows at some positions."""
+        chosen = self.of_rows if rows is None else self.of_rows[rows]
+        return partition_keys(self.names).take(pa.array(chosen))
 
 
 # ---- UPDATE and DELETE ---------------------------------------------------------------------------
@@ -182,7 +263,7 @@ def partitions_where(
 # ---- MERGE ---------------------------------------------------------------------------------------
 
 
-def _merge(kind: str, statement: SimpleMerge, client: MetastorePort) -> ArrowStatement:
+def _merge(kind: str, statement: RowMerge, client: MetastorePort) -> ArrowStatement:
     table = statement.table
     return ArrowStatement(
         kind=kind,
@@ -193,18 +274,17 @@ def _merge(kind: str, statement: SimpleMerge, client: MetastorePort) -> ArrowSta
     )
 
 
-def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> EventBatches:
+def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> EventBatches:
     table, names = statement.table, tuple(statement.keys)
-    keys = [array_of(statement.keys[name], column_type(table, name)) for name in names]
-    index = KeyIndex.of(keys)
+    index = KeyIndex.of(list(statement.keys.values()))
 
     def pick(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         return pa.array(index.look_up([columns[name] for name in names]) >= 0)
 
     reach = _reach_of(statement)
-    search = Search(reach=reach, columns=names, pick=pick)
+    search = Search(reach=reach, columns=(*names, *statement.unchanged), pick=pick)
     found = [] if reach is None else search.find(view, limits)
-    updates = None if statement.updates is None else _arrays(table, statement.updates)
+    updates = None if statement.updates is None else _data_of(table, statement.updates)
     assigned = None if updates is None else frozenset(updates)
     named = frozenset(table.column_names) if statement.inserts is not None else assigned or ()
     brought = tuple(column for column in table.columns if column.name in named)
@@ -220,6 +300,7 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
         pairs, source = _pairs(rows, codes, index, limits)
         batches.append(events.deletes(view, pairs))
         if updates is not None:
+            _check_unchanged(statement, pairs, source)
             values = {name: array.take(source) for name, array in updates.items()}
             batches.append(events.updates(view, pairs, values))
     if statement.inserts is not None:
@@ -228,7 +309,7 @@ def _merge_events(statement: SimpleMerge, view: TableView, limits: Limits) -> Ev
             if index.size
             else np.ones(statement.rows, dtype=bool)
         )
-        batches += _new_rows(statement, statement.inserts, events, new)
+        batches += _new_rows(table, statement.inserts, events, new, statement.rows)
     limits.check_changes(
         sum(batch.num_rows for batch in batches), sum(batch.nbytes for batch in batches)
     )
@@ -255,39 +336,53 @@ def _pairs(
     offsets = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
     source = order[np.repeat(first, counts) + offsets]
     taken = pa.array(at)
-    rows = FileRows(file=found.file, rows=found.rows.take(taken), columns={})
+    columns = {name: column.take(taken) for name, column in found.columns.items()}
+    rows = FileRows(file=found.file, rows=found.rows.take(taken), columns=columns)
     return rows, pa.array(source)
 
 
+def _check_unchanged(statement: RowMerge, found: FileRows, source: pa.Array) -> None:
+    """Raise a ColumnUpdateError if a source row differs from its row in an unchangeable column."""
+    table = statement.table
+    for name, values in statement.unchanged.items():
+        old, new = found.columns[name], values.take(source)
+        is_same = pc.or_(
+            pc.fill_null(pc.equal(old, new), fill_value=False),
+            pc.and_(old.is_null(), new.is_null()),
+        )
+        if not pc.all(is_same, min_count=0).as_py():
+            role = "bucket" if name in table.bucket_columns else "partition"
+            raise ColumnUpdateError(table=table.ref, column=name, role=role)
+
+
 def _new_rows(
-    statement: SimpleMerge, inserts: Columns, events: EventMaker, new: np.ndarray
+    table: TableInfo, inserts: Values, events: EventMaker, new: Positions, rows: int
 ) -> list[pa.RecordBatch]:
     if not len(new):
         return []
-    table, taken = statement.table, pa.array(new)
-    values = {name: array.take(taken) for name, array in _arrays(table, inserts).items()}
-    partitions = _partitions_of(table, inserts, statement.rows)
-    names = partition_keys([partitions[position] for position in new.tolist()])
-    return [events.inserts(names, values)]
+    values = {name: array.take(pa.array(new)) for name, array in inserts.items()}
+    check_not_null(table, values)
+    partitions = RowPartitions.of(table, inserts, rows)
+    return [events.inserts(partitions.keys(new), _data_of(table, values))]
 
 
-def _reach_of(statement: SimpleMerge) -> Condition | None:
+def _reach_of(statement: RowMerge) -> Condition | None:
     """Return where rows with the source's keys can be; None if no source row has a key."""
     table = statement.table
     partition_names = {column.name for column in table.partition_columns}
-    ends = ends_of(statement.keys, tuple(statement.keys))
+    ends = ends_of(statement.keys)
     if len(ends) < len(statement.keys):
         return None
     parts: list[Condition] = []
     for name, (low, high) in ends.items():
         if name in partition_names:
-            parts.append(Membership(name, tuple(dict.fromkeys(statement.keys[name]))))
+            parts.append(Membership(name, tuple(pc.unique(statement.keys[name]).to_pylist())))
         else:
             parts += [Comparison(name, ">=", low), Comparison(name, "<=", high)]
     return AllOf(tuple(parts))
 
 
-def _merged_partitions(statement: SimpleMerge, client: MetastorePort) -> Callable[[], Touched]:
+def _merged_partitions(statement: RowMerge, client: MetastorePort) -> Callable[[], Touched]:
     """Return a function that finds the partitions of matched and new rows by the keys."""
     table = statement.table
     reach = _reach_of(statement)
@@ -295,7 +390,7 @@ def _merged_partitions(statement: SimpleMerge, client: MetastorePort) -> Callabl
         return Touched
     new: tuple[PartitionName, ...] = ()
     if statement.inserts is not None:
-        new = tuple(_partitions_of(table, statement.inserts, statement.rows))
+        new = RowPartitions.of(table, statement.inserts, statement.rows).names
 
     def ask(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
         matched = partitions_where(table, names, reach)
@@ -336,10 +431,15 @@ def _truncate(kind: str, statement: SimpleTruncate, client: MetastorePort) -> Ar
 
 
 def _arrays(table: TableInfo, values: Columns) -> dict[str, pa.Array]:
-    """Return the data columns of rows as arrays."""
-    types = {column.name: column.type for column in table.columns}
-    return {name: array_of(column, types[name]) for name, column in values.items() if name in types}
+    """Return constants as arrays of their columns' types."""
+    return {name: array_of(column, column_type(table, name)) for name, column in values.items()}
 
 
-def _size_of(values: Mapping[str, pa.Array]) -> int:
+def _data_of(table: TableInfo, values: Values) -> dict[str, pa.Array]:
+    """Return the data columns of rows."""
+    names = {column.name for column in table.columns}
+    return {name: array for name, array in values.items() if name in names}
+
+
+def _size_of(values: Values) -> int:
     return sum(array.nbytes for array in values.values())

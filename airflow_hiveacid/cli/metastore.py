@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.cli import arguments
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.hooks.settings import settings_of as settings_of_connection
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
             raise ConfigurationError(
                 f"--conn-id cannot be used with {arguments.option_name(min(values))}"
             )
-        return _of_connection(options.conn_id)
+        return settings_of_connection(
+            options.conn_id, remedy="give --metastore instead of --conn-id"
+        )
     fields = ConnectionFields(
         conn_id="command line",
         host=metastore_text(values.pop("metastore", None)),
@@ -67,17 +70,3 @@ def metastore_text(given: str | None) -> str:
     if not text.replace(",", " ").split():
         raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")
     return text
-
-
-def _of_connection(conn_id: str) -> MetastoreSettings:
-    # Outside of tasks, Airflow needs this setting to look up connections in its database.
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    try:
-        from airflow_hiveacid.hooks.hive_acid import HiveAcidHook  # noqa: PLC0415 - needs Airflow
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "airflow":
-            raise
-        raise ConfigurationError(
-            "--conn-id needs Airflow, which this Python does not have; give --metastore"
-        ) from error
-    return HiveAcidHook(conn_id).settings

@@ -126,6 +126,11 @@ class JobResult:
     error: JobError | None = None
 
     @property
+    def was_done_before(self) -> bool:
+        """True if an earlier run made this change, so that this run changed nothing."""
+        return self.status is JobStatus.ALREADY_DONE
+
+    @property
     def statements(self) -> Sequence[Mapping[str, Any]]:
         """A `StatementResult` as JSON per statement; a job without statements has one entry."""
         statements = self.details.get("statements")

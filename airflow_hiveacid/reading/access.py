@@ -16,6 +16,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.versions.past import Past
 
 MOST_NAMED: Final = 200
 """The maximum number of partitions to lock by name; otherwise the whole table is locked.
@@ -65,6 +66,29 @@ def touching(
         return Touched(names=remembered(all_names), seen=all_names)
 
     return look
+
+
+def touched_as_of(
+    client: MetastorePort,
+    table: TableInfo,
+    past: Past | None,
+    ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
+) -> Touched:
+    """Return the partitions that a read of a partitioned table, or of its past version, touches.
+
+    `ask` gets the existing partitions, and those that the version had and that no longer exist. It
+    returns those that can have a wanted row, or None for all.
+
+    Raises:
+        VersionGoneError: such a partition of the version no longer exists.
+    """
+    names = client.partition_names(table)
+    lost = () if past is None else past.vanished(names)
+    matches = ask((*names, *lost))
+    if past is not None and matches is not None:
+        lost_matches = {*matches} & {*lost}
+        past.check_vanished([name for name in (*names, *lost) if name not in lost_matches])
+    return Touched(names=matches, seen=names)
 
 
 def reading(client: MetastorePort, table: TableInfo) -> TableAccess:

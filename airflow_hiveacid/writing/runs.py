@@ -73,7 +73,7 @@ class PlannedStatement:
         return Step(
             table=str(self.table.ref),
             replaces=DataOperation.OVERWRITE in self.operations,
-            partition=None if self.fixed is None else self.fixed[0],
+            partition=self.fixed[0] if self.fixed and len(self.fixed) == 1 else None,
             together=self.together,
         )
 

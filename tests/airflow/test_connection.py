@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from airflow.sdk import Connection
 
+from airflow_hiveacid import acid
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.connection import (
@@ -357,6 +358,17 @@ def test_an_extra_that_is_no_json_object_is_refused_and_not_taken_for_none(
     with pytest.raises(ConfigurationError, match=reason) as caught:
         read()
     assert "tls" not in str(caught.value)
+
+
+def test_a_python_program_connects_by_the_id_of_a_connection(connections: Connections) -> None:
+    extra = {"lock_timeout_s": 7, "conflict_policy": "strict"}
+    connections.add("lake", HiveAcidHook.conn_type, host="hms-1", extra=extra)
+    with acid.connect("lake") as lake:
+        assert repr(lake) == "<connection to thrift://hms-1:9083>"
+        session = lake._session
+        assert (session.lock_timeout_s, session.conflict_policy) == (7.0, ConflictPolicy.STRICT)
+    with acid.connect("lake", lock_timeout_s=9.0) as lake:
+        assert lake._session.lock_timeout_s == 9.0
 
 
 def test_the_form_has_the_extras_that_are_read() -> None:

@@ -27,7 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "metastore": ("thrift", "hmsclient", "six"),
     "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
     **dict.fromkeys(
-        ("arrow", "maintenance", "reading", "writing"),
+        ("arrow", "lake", "maintenance", "reading", "writing"),
         ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
     ),
 }

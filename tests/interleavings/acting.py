@@ -29,11 +29,12 @@ from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.interleavings import stand_ins
 from tests.interleavings.looking_back import LookingBack
@@ -165,7 +166,6 @@ class Acting(LookingBack):
                 request=requests.get(in_queue(partition)),
             )
             job: Any = SimpleNamespace(
-                spark=stand_ins.SPARK,
                 policy_of=lambda _: self.scene.policy,
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
@@ -176,7 +176,12 @@ class Acting(LookingBack):
                 ),
             )
             compactor = Compactor(
-                job=job, client=client, facts=facts, shared=shared, window=Window()
+                job=job,
+                engine=SparkCompactions(stand_ins.SPARK),
+                client=client,
+                facts=facts,
+                shared=shared,
+                window=Window(),
             )
             outcomes.append(compactor.compact())
         return outcomes

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.maintenance import compact
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import second_try, statements
+from airflow_hiveacid.writing import compaction, second_try, statements
 from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile
@@ -449,13 +449,13 @@ def installed() -> Iterator[None]:
         patch.setattr(heartbeat, "threading", threading)
         patch.setattr(functools.cached_property, "__get__", _kept)
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
-        for module in (context, compact):
+        for module in (context, compact_tables):
             patch.setattr(module, "job_group", _job_group)
-        for module in (statements, compact):
+        for module in (statements, compaction):
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(second_try, "reissue", _reissue)
-        patch.setattr(compact, "buckets_by_rows", _buckets_by_rows)
-        patch.setattr(compact, "compact_buckets", _compact_buckets)
+        patch.setattr(compaction, "buckets_by_rows", _buckets_by_rows)
+        patch.setattr(bucket_tasks, "compact_buckets", _compact_buckets)
         yield

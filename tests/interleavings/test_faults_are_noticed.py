@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.spark.maintenance import compact
+from airflow_hiveacid.writing import compaction
 from tests.interleavings.hives import NULL_PASSES
 from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
@@ -88,8 +88,8 @@ def _text_of(module: ModuleType, where: str) -> str:
 
 _METHODS: Final = {
     name: inspect.getsource(method)
-    for name, method in vars(compact.Compactor).items()
-    if inspect.isfunction(method) and method.__code__.co_filename == compact.__file__
+    for name, method in vars(compaction.Compactor).items()
+    if inspect.isfunction(method) and method.__code__.co_filename == compaction.__file__
 }
 _PUBLISHES: Final = next(
     f"Compactor.{name}" for name, text in _METHODS.items() if "txn.lock_reads()" in text

@@ -20,6 +20,7 @@
     |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
+    |  |- SourceKeyError               rows to upsert have no key, or one key twice
     |  |- TwinRowIdsError              two rows of the table have one row ID
     |  |- VersionUnknownError          the table has no such version, or the time is too far ahead
     |  |- VersionDoubtfulError         it is unknown which writes were committed by that time
@@ -40,6 +41,7 @@
     |  |- OvertakenError               retryable: another transaction changed data we depend on
     |  |- TableChangedError            retryable: the definition changed after it was checked
     |  |- LockNotAcquiredError         retryable: waiting for the lock timed out
+    |  |- SnapshotClosedError          a scan was read after its snapshot was closed or lost
     |  |- VersionNotSettledError       retryable: a write below the version is still open
     |  |- VersionNotYetError           retryable: the time is in the future by the metastore's clock
     |  |- CompactionNotDoneError       retryable: a requested compaction is blocked

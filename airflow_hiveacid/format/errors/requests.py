@@ -51,15 +51,17 @@ class SqlTextError(InputError):
 class SparkNeededError(InputError):
     """The engine in one process cannot run the statement; nothing was written.
 
-    `reason` says why, as a clause.
+    `reason` says why, as a clause. `limit` is the name of the limit that the statement exceeds, if
+    it needs Spark only for its size. `table` is empty if the statement's task names the table.
     """
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(
-            f"this statement needs Spark: {reason}. Use engine='auto' or 'spark', or change the"
-            " statement"
-        )
+    def __init__(
+        self, reason: str, *, limit: str = "", table: object = "", remedy: str = ""
+    ) -> None:
+        self.reason, self.limit, self.table, self.remedy = reason, limit, str(table), remedy
+        subject = f"table {table}: this statement" if table else "this statement"
+        remedy = remedy or "Use engine='auto' or 'spark', or change the statement"
+        super().__init__(f"{subject} needs Spark: {reason}. {remedy}")
 
 
 class TableNotFoundError(TableError):
@@ -233,6 +235,18 @@ class MergeCardinalityError(TableError):
             table=table,
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class SourceKeyError(TableError):
+    """The key of a row to upsert is NULL, or several of these rows have the same key."""
+
+    def __init__(self, *, table: object, keys: tuple[str, ...], problem: str) -> None:
+        self.keys, self.problem = keys, problem
+        super().__init__(
+            table=table,
+            detail=f"cannot upsert by {', '.join(keys)}: {problem}. Nothing was written; keep one"
+            " row for each key, and append rows without a key",
         )
 
 

@@ -88,6 +88,17 @@ class TableChangedError(TransactionError, RetryableError):
         )
 
 
+class SnapshotClosedError(TransactionError):
+    """A scan was read after its snapshot was closed or lost."""
+
+    def __init__(self, *, table: object, why: str) -> None:
+        self.table, self.why = str(table), why
+        super().__init__(
+            f"table {table}: the snapshot of this scan is closed, because {why}; its files may be"
+            " gone. Call refresh() on the table, then scan() again"
+        )
+
+
 class LockNotAcquiredError(TransactionError, RetryableError):
     """A lock was not granted in time; the lock request was withdrawn."""
 

@@ -229,7 +229,7 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     clauses = resolve_merge(table, spec, source.names)
     keys = tuple(key.lower() for key in spec.keys)
     for key in keys:
-        _require_comparable(table, key, "key")
+        require_comparable(table, key, "key")
     values: dict[MergeAction, Columns] = {}
     for clause in clauses:
         _check_clause(clause)
@@ -257,7 +257,8 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     )
 
 
-def _require_comparable(table: TableInfo, name: str, role: str) -> None:
+def require_comparable(table: TableInfo, name: str, role: str) -> None:
+    """Raise a SparkNeededError if engines may compare the values of a column differently."""
     if not is_comparable(type_ := column_type(table, name)):
         raise SparkNeededError(
             f"engines may compare the {role} {name}, of type {type_}, differently"
@@ -278,7 +279,7 @@ def _check_clause(clause: Clause) -> None:
 def _truncate(spec: TruncateSpec, table: TableInfo) -> SimpleTruncate:
     check_truncate(table, spec)
     for name in spec.partition:
-        _require_comparable(table, name.lower(), "partition column")
+        require_comparable(table, name.lower(), "partition column")
     values = {
         name.lower(): _stored(value, table, name.lower()) for name, value in spec.partition.items()
     }

@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.acid.write.bucket_parts import (
     compact_part,
     split_compaction,
 )
-from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_plain
 
 _W = TypeVar("_W")
 _R = TypeVar("_R")
@@ -57,7 +57,7 @@ def compact_plain_files(
     spark: SparkSession, works: Sequence[PlainCompaction]
 ) -> list[CompactedFile]:
     """Combine files of an insert-only table in Spark tasks, and return the staged files."""
-    return _results(spark, _compact_plain, works)
+    return _results(spark, compacted_plain, works)
 
 
 def _split_large(
@@ -105,15 +105,3 @@ def _compact(work: BucketCompaction) -> tuple[CompactedFile, ...]:
 
 def _compact_part(work: BucketCompaction) -> CompactedPart:
     return compact_part(work, uuid.uuid4().hex)
-
-
-def _compact_plain(work: PlainCompaction) -> CompactedFile:
-    attempt = uuid.uuid4().hex
-    written = compact_plain(work, attempt)
-    return CompactedFile(
-        directory=work.directory,
-        bucket_id=work.number,
-        attempt=attempt,
-        rows=written.rows,
-        size_bytes=written.size_bytes,
-    )

@@ -1,127 +1,60 @@
-"""The compaction job: the partitions of all its tables, in the order of the plan.
-
-Partitions of all tables are compacted in parallel. Each partition has its own transaction and its
-own connection. A partition that cannot be compacted does not stop the others; the job fails at its
-end. After the end of the job's window, no partition starts.
-"""
+"""The compaction job in Spark: its tasks run on executors."""
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
-from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
-from airflow_hiveacid.format.table import TableRef
+from pyspark.sql import SparkSession
+
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
-from airflow_hiveacid.maintenance.without_spark import nothing_in_window
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
-from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.staging import check_publishable
-from airflow_hiveacid.writing.replacement import SharedNotes
-
-log = logging.getLogger("hiveacid")
-
-_LOOK_EVERY_S: Final = 0.5
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
+from airflow_hiveacid.storage.plain.compact import PlainCompaction
+from airflow_hiveacid.writing import compact_tables as any_engine
+from airflow_hiveacid.writing.compaction import CompactionEngine
 
 
 def compact_tables(job: JobContext) -> JobResult:
     """Compact the partitions that need it, of all transactional tables with matching names."""
-    spec = job.job_of(CompactSpec)
-    ended = nothing_in_window(job.spec, spec)
-    if ended is not None:
-        return ended
-    run = plan_tables(job.client, spec)
-    if spec.plan_only:
-        run.report_due()
-    else:
-        _compact(job, run, Window.of(spec))
-    run.check(run.done)
-    return run.result(job.spec)
+    return any_engine.compact_tables(job, SparkCompactions(job.spark))
 
 
-def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
-    """Return the notes of the tables with due partitions that can be written; the others fail."""
-    notes: dict[TableRef, SharedNotes] = {}
-    for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
-        try:
-            check_files_writable(table)
-            check_publishable(table.ref, table.location)
-            check_writable(table.location)
-            job.policy_of(table)
-            notes[table.ref] = SharedNotes.of(table)
-        except Exception as error:  # one table must not stop the others
-            if not isinstance(error, HiveAcidError):
-                log.exception("%s cannot be compacted", table.ref)
-            run.fail(str(table.ref), typed(error))
-    return notes
+class SparkCompactions(CompactionEngine):
+    """The tasks of compactions on Spark's executors."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
 
-def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
-    notes = _notes_of_writable(job, run)
+    @property
+    def job_id(self) -> str:
+        """The ID of the Spark application."""
+        return str(self._spark.sparkContext.applicationId)
 
-    def compact(client: MetastorePort, due: Due) -> CompactionOutcome | None:
-        """Compact a partition; return None if it is left, because the window has ended."""
-        if window.is_over:
-            return None
-        facts, _ = due
-        try:
-            shared = notes[facts.table.ref]
-            return Compactor(
-                job=job, client=client, facts=facts, shared=shared, window=window
-            ).compact()
-        except JobFailedError as error:
-            if isinstance(error, TaskKilledError) or not window.is_stopped:
-                raise
-            log.info("%s: stopped at the end of the window: %s", facts.where.name, error)
-            return None
+    @property
+    def at_once(self) -> int:
+        """The number of cores."""
+        return int(self._spark.sparkContext.defaultParallelism)
 
-    with _stopping(job, window):
-        results = run.each(
-            job.client,
-            [due for due in run.due if due[0].table.ref in notes],
-            compact,
-            where=lambda due: due[0].where,
-            at_once=job.spark.sparkContext.defaultParallelism,
-        )
-    remainder = []
-    for due, outcome in results:
-        if outcome is None:
-            remainder.append(due)
-            continue
-        facts, _ = due
-        log.info("%s: %s", facts.where.name, outcome.text)
-        run.add(facts, outcome)
-    run.leave(remainder)
+    @property
+    def is_stopped(self) -> bool:
+        """True if the session's JVM is ending."""
+        return is_stopped(self._spark)
 
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
+        """Run a block's Spark jobs as one job group."""
+        return job_group(self._spark, name)
 
-@contextmanager
-def _stopping(job: JobContext, window: Window) -> Iterator[None]:
-    """Cancel Spark's jobs during a block once the window stops them.
+    def stop(self) -> None:
+        """Cancel all jobs of the session."""
+        self._spark.sparkContext.cancelAllJobs()
 
-    Cancel them again and again, because a compaction may start its next Spark job after a cancel.
-    """
-    end = threading.Event()
+    def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+        """Compact the buckets of one directory; see `bucket_tasks`."""
+        return bucket_tasks.compact_buckets(self._spark, works)
 
-    def watch() -> None:
-        while not end.wait(_LOOK_EVERY_S):
-            if window.is_stopped:
-                job.spark.sparkContext.cancelAllJobs()
-
-    watcher = threading.Thread(target=watch, name="window", daemon=True)
-    if window.stops:
-        watcher.start()
-    try:
-        yield
-    finally:
-        end.set()
-        if window.stops:
-            watcher.join()
+    def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
+        """Combine files of an insert-only table."""
+        return bucket_tasks.compact_plain_files(self._spark, works)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.access import Touched, touched_as_of
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
@@ -90,12 +90,8 @@ def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, a
     moment = Moment.now(spark, TextTerms(parameters=marker_values))
     touched = Touched()
     if table.is_partitioned:
-        names = client.partition_names(table)
-        lost = () if past is None else past.vanished(names)
-        matches = partitions_where(spark, table, (*names, *lost), where, moment)
-        if past is not None and matches is not None:
-            lost_matches = {*matches} & {*lost}
-            past.check_vanished([name for name in (*names, *lost) if name not in lost_matches])
-        touched = Touched(names=matches, seen=names)
+        touched = touched_as_of(
+            client, table, past, lambda names: partitions_where(spark, table, names, where, moment)
+        )
     target = resolve_target(spark, client, table, snapshot.snapshot, touched, past=past)
     return target.rows_where(where, moment, columns)

@@ -7,6 +7,7 @@ same. If a value cannot be stored unchanged, the compaction fails.
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.state.small_files import combined
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
@@ -72,6 +74,19 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
         except UnsupportedFileError:
             continue  # if the failure had a different reason, the next form also fails
     return _written(work, attempt, last)
+
+
+def compacted_plain(work: PlainCompaction) -> CompactedFile:
+    """Combine some files of an insert-only table, as one task."""
+    attempt = uuid.uuid4().hex
+    written = compact_plain(work, attempt)
+    return CompactedFile(
+        directory=work.directory,
+        bucket_id=work.number,
+        attempt=attempt,
+        rows=written.rows,
+        size_bytes=written.size_bytes,
+    )
 
 
 def require_compactable(file: PlainFile) -> None:

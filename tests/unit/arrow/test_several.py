@@ -165,3 +165,15 @@ def test_a_merge_makes_these_calls(
         "forget_statistics": 1,
         "commit_txn": 1,
     }
+
+
+def test_rows_of_several_partitions_behind_an_overwrite_of_one_are_refused(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    """They would be invisible below the base of the overwrite."""
+    lake = made(server, clock, tmp_path, partition_columns=DAY)
+    rows = [(number, "a", None, "2026-01-01", number) for number in (1, 2)]
+    lake.insert(*rows)
+    truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "2"})
+    with pytest.raises(StatementOrderError):
+        lake.run(TransactionSpec(statements=(truncate, insert(lake, *rows))))

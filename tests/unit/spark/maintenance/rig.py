@@ -27,14 +27,13 @@ from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.metastore.transactions.terms import Clock
-from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.maintenance import compact as compact_module
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
@@ -53,7 +52,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         yield lambda: None
 
     monkeypatch.setattr(bucket_tasks, "task_results", results)
-    monkeypatch.setattr(compact_module, "job_group", group)
+    monkeypatch.setattr(compact_tables, "job_group", group)
 
 
 def pretended_spark(*, at_once: int = 4, is_stopped: bool = False) -> Any:  # noqa: ANN401 - a stand-in
@@ -125,7 +124,6 @@ def compact(
     requests = {entry.partition: entry for entry in end_dead_entries(client, table.ref)}
     (whole,) = client.list_partitions(table)
     job: Any = SimpleNamespace(
-        spark=pretended_spark(is_stopped=is_stopped),
         policy_of=lambda _: policy,
         terms=job_terms(
             job_key, attempt=AttemptId(1, "0" * 12), clock=clock or Clock(), on_step=on_step
@@ -133,6 +131,7 @@ def compact(
     )
     compactor = Compactor(
         job=job,
+        engine=compact_tables.SparkCompactions(pretended_spark(is_stopped=is_stopped)),
         client=client,
         facts=CompactionFacts(
             table=table,

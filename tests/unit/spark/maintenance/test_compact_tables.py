@@ -52,10 +52,11 @@ from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.maintenance import compact as compact_module
-from airflow_hiveacid.spark.maintenance import compact_tables as module
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from airflow_hiveacid.writing import compact_tables as module
+from airflow_hiveacid.writing import compaction as compact_module
+from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
@@ -867,7 +868,7 @@ def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
         groups.append(name)
         yield lambda: None
 
-    monkeypatch.setattr(compact_module, "job_group", group)
+    monkeypatch.setattr(spark_module, "job_group", group)
     for name in ("a", "b"):
         warehouse.table(name, 3)
     warehouse.partitioned("c", ["1", "2"])

@@ -30,12 +30,12 @@ from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -352,6 +352,7 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
         spec = CompactSpec.of_table(str(REF))
         compactor = Compactor(
             job=nothing,
+            engine=nothing,
             client=client,
             facts=CompactionFacts(table=table, partition=info, spec=spec, known=known),
             shared=shared,

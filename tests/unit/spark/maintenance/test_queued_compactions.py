@@ -14,7 +14,7 @@ from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted

@@ -18,8 +18,8 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.spark.maintenance import compact
-from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.writing import compaction
+from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
@@ -60,10 +60,11 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
 
         monkeypatch.setattr(module, name, look)
 
-    behind(compact if first == "list_directories" else client, first)
+    behind(compaction if first == "list_directories" else client, first)
     nothing: Any = None
     compactor = Compactor(
         job=nothing,
+        engine=nothing,
         client=client,
         facts=CompactionFacts(
             table=table,

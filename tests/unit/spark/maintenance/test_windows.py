@@ -22,9 +22,9 @@ from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.maintenance import compact_tables as module
-from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from airflow_hiveacid.writing import compact_tables as module
+from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import pretended_spark, there, values, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted

@@ -1,18 +1,20 @@
 """Compaction of a table or partition: through the metastore's queue, or without a queue on 3.1.
 
-The input is a plan (`plan.compaction`). Spark tasks merge the sorted files of each bucket as
-streams (`bucket_tasks`). The driver publishes the result. Row IDs do not change, and no row passes
-through Spark.
+The input is a plan (`plan.compaction`). An engine merges the sorted files of each bucket as streams
+(`CompactionEngine`): in tasks of Spark, or in this process. `Compactor` publishes the result. Row
+IDs do not change.
 
 `Compactor.compact` does these steps in order: claim the compaction, take the compactor's snapshot,
-plan under this snapshot, let executors write, check that the plan is still valid, publish, commit.
+plan under this snapshot, let the engine write, check that the plan is still valid, publish, commit.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -36,9 +38,6 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan import compaction
-from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
-from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -52,6 +51,7 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.overtaking import RivalCheck
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
 from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
@@ -62,6 +62,41 @@ _MOST_SHOWN: Final = 5
 _PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 
 
+class CompactionEngine(ABC):
+    """The tasks of compactions: where they run, and how they end."""
+
+    @property
+    @abstractmethod
+    def job_id(self) -> str:
+        """The name of the tasks' job, which the metastore's queue shows."""
+
+    @property
+    @abstractmethod
+    def at_once(self) -> int:
+        """The number of partitions to compact at a time."""
+
+    @property
+    @abstractmethod
+    def is_stopped(self) -> bool:
+        """True if the engine is ending, so that a failure says nothing about the files."""
+
+    @abstractmethod
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
+        """Run a block whose tasks the yielded function cancels, from another thread."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Cancel the running tasks of all compactions."""
+
+    @abstractmethod
+    def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+        """Compact the buckets of one directory, and return the staged files."""
+
+    @abstractmethod
+    def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
+        """Combine files of an insert-only table, and return the staged files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
     """The compactor of one partition. Not thread-safe.
@@ -70,7 +105,8 @@ class Compactor:
     compactors of a job. The compaction's steps fail once the window stops it.
     """
 
-    job: JobContext
+    job: WritingJob
+    engine: CompactionEngine
     client: MetastorePort
     facts: CompactionFacts
     shared: SharedNotes
@@ -99,7 +135,7 @@ class Compactor:
         look = self._look(WriteKind(wanted.choice.value), policy)
         group = f"{terms.attempt} {self.facts.table.ref} {self.facts.name}"
         with (
-            job_group(self.job.spark, group) as cancel,
+            self.engine.group(group) as cancel,
             compacting(
                 self.client,
                 dataclasses.replace(terms, on_step=on_step, on_lost=cancel),
@@ -116,7 +152,7 @@ class Compactor:
 
     def _note(self, error: HiveAcidError) -> None:
         """Count a failure, unless the job is being stopped or the partition was dropped."""
-        if not would_fail_again(error) or self.window.is_stopped or is_stopped(self.job.spark):
+        if not would_fail_again(error) or self.window.is_stopped or self.engine.is_stopped:
             return
         facts, job_key = self.facts, self.job.terms.job_key or ""
         if not facts.where.is_dropped(self.client):  # the note would create the directory again
@@ -164,7 +200,7 @@ class Compactor:
         older = self._has_older_readers(work.txn.txn_id)
         plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
         if work.claim is not None:
-            self.client.set_job_id(work.claim, self.job.spark.sparkContext.applicationId)
+            self.client.set_job_id(work.claim, self.engine.job_id)
             self._note_as_ours(work.claim.entry_id, work)
         return self._write_and_publish(plan, work, look)
 
@@ -181,7 +217,7 @@ class Compactor:
         # bring back rows that were removed meanwhile.
         staging = Staging(location=self.facts.partition.location, token=token)
         txn.on_abort(staging.discard)
-        txn.ensure_alive()  # a cancel does not reach a Spark job that has not begun
+        txn.ensure_alive()  # a cancel does not reach tasks that have not begun
         directories = self._write(plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()
@@ -304,7 +340,7 @@ class Compactor:
             )
             for bucket in buckets_by_rows(plan.state, write_ids)
         ]
-        files = [self._staged(file) for file in compact_buckets(self.job.spark, works)]
+        files = [self._staged(file) for file in self.engine.buckets(works)]
         files += self._empty_results(outputs, files, staging)
         return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
 
@@ -337,7 +373,7 @@ class Compactor:
             )
             for number, together in enumerate(put_together(data_files))
         ]
-        return [self._staged(file) for file in compact_plain_files(self.job.spark, works)]
+        return [self._staged(file) for file in self.engine.plain_files(works)]
 
     def _staged(self, file: CompactedFile) -> StagedFile:
         return StagedFile(

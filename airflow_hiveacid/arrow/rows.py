@@ -1,0 +1,236 @@
+"""Rows that a caller gives as Arrow data, as columns of a table's Hive types.
+
+Input is any Arrow data, and a table. Output is the columns of the table that the rows have, each in
+the Arrow type in which it is written. A value is converted only if the table's type holds exactly
+this value. Anything else is refused before a transaction begins.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    ConstraintViolationError,
+    SparkNeededError,
+    StructFieldsError,
+    TypeMismatchError,
+)
+from airflow_hiveacid.format.table import FileFormat, TableInfo
+from airflow_hiveacid.format.types import ArrayType, HiveType, MapType, StructType, parse_type
+from airflow_hiveacid.plan.statements.dml import require_column
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
+from airflow_hiveacid.storage.values.column_types import arrow_type, types_from
+from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts, used_parts
+from airflow_hiveacid.storage.values.nested import mask_of, with_leaf_types, with_parts
+
+Values = Mapping[str, pa.Array]
+"""Rows as columns, by name; all columns have the same length."""
+
+_LAST_DAY: Final = day_of(dt.date.max)
+_WIDEST: Final = 76  # the digits of Arrow's largest decimal
+
+
+class ArrowStream(Protocol):
+    """Arrow data, such as a table or reader of PyArrow, or a frame of pandas or Polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def rows_of(rows: ArrowStream) -> pa.Table:
+    """Return Arrow data as one table in memory.
+
+    Raises:
+        ConfigurationError: the value is not Arrow data, or two columns have one name.
+    """
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise ConfigurationError(
+            f"rows must be Arrow data, such as a pyarrow.Table, but found a {type(rows).__name__};"
+            " convert a list of dicts with pyarrow.Table.from_pylist"
+        )
+    table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+    names = [name.lower() for name in table.column_names]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise ConfigurationError(
+            f"the rows have two columns {double}; Hive's names have no upper case, so rename one"
+        )
+    return table.rename_columns(names)
+
+
+def stored(table: TableInfo, rows: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns of rows in the types in which they are written.
+
+    Raises:
+        UnknownColumnError: the table has no such column.
+        TypeMismatchError: a value of a column does not fit the column's type exactly.
+        StructFieldsError: a struct has other fields than its column.
+    """
+    for name in rows.column_names:
+        require_column(table, name)
+    types = {c.name: parse_type(c.type) for c in (*table.columns, *table.partition_columns)}
+    values = {
+        name: _Conversion(table=table, column=name).of(_whole(rows.column(name)), types[name])
+        for name in rows.column_names
+    }
+    data = tuple(c for c in table.columns if c.name in values)
+    if data:
+        # As the writer will check texts and timestamps, but before anything is written.
+        rows_as_struct = pa.StructArray.from_arrays(
+            [values[c.name] for c in data], [c.name for c in data]
+        )
+        fit = fit_rows if table.storage.format is FileFormat.ORC else fit_texts
+        fit(rows_as_struct, types_from(data, 1), table=table.ref)
+    return values
+
+
+def check_not_null(table: TableInfo, values: Values) -> None:
+    """Raise a ConstraintViolationError if a NOT NULL column of the table has a NULL here."""
+    for column, constraint in table.constraints.not_null.items():
+        if column in values and values[column].null_count:
+            raise ConstraintViolationError(
+                table=table.ref, constraint=constraint, demand=f"{column} NOT NULL"
+            )
+
+
+def check_days(values: Values, names: Iterable[str]) -> None:
+    """Check that the dates in columns that are compared mean the same day in every engine.
+
+    Raises:
+        SparkNeededError: a date is before 1582-10-15, where calendars differ, or after 9999-12-31.
+    """
+    for name in names:
+        if pa.types.is_date32(values[name].type):
+            ends = pc.min_max(values[name].cast(pa.int32())).as_py()
+            low, high = ends["min"], ends["max"]
+            if low is not None and (low < SWITCHOVER_DAY or high > _LAST_DAY):
+                raise SparkNeededError(f"{name} has a date outside of 1582-10-15 to 9999-12-31")
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece, without dictionaries."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    chunk = column.combine_chunks()
+    return chunk.combine_chunks() if isinstance(chunk, pa.ChunkedArray) else chunk
+
+
+class _Conversion:
+    """The conversion of one column's values, at any depth, to a Hive type."""
+
+    def __init__(self, *, table: TableInfo, column: str) -> None:
+        self._table, self._column = table, column
+        self._is_orc = table.storage.format is FileFormat.ORC
+
+    def of(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
+        """Return the values in this type."""
+        found = values.type
+        match hive_type:
+            case StructType(fields=fields) if pa.types.is_struct(found):
+                return self._struct(values, fields)
+            case ArrayType(element=element) if _is_list(found):
+                return self._list(values, element)
+            case MapType(key=key, value=value) if pa.types.is_map(found):
+                return self._map(values, key, value)
+            case _:
+                return self._plain(values, hive_type)
+
+    def _struct(self, values: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> pa.Array:
+        parts = dict(zip([f.name.lower() for f in values.type], values.flatten(), strict=True))
+        names = [name for name, _ in fields]
+        missing = tuple(name for name in names if name not in parts)
+        unknown = tuple(name for name in parts if name not in names)
+        if missing or unknown:
+            raise StructFieldsError(
+                table=self._table.ref, path=self._column, missing=missing, unknown=unknown
+            )
+        inside = [self.of(parts[name], type_) for name, type_ in fields]
+        return pa.StructArray.from_arrays(inside, names, mask=mask_of(values))
+
+    def _list(self, values: pa.Array, element: HiveType) -> pa.Array:
+        if not pa.types.is_list(values.type):
+            values = values.cast(pa.list_(values.type.value_type))
+        values = pa.concat_arrays([values])  # its offsets begin with 0
+        (inside,) = (self.of(part, element) for part in used_parts(values))
+        return with_parts(values, [inside], pa.list_(inside.type))
+
+    def _map(self, values: pa.Array, key: HiveType, value: HiveType) -> pa.Array:
+        values = pa.concat_arrays([values])  # its offsets begin with 0
+        keys, items = used_parts(values)
+        keys, items = self.of(keys, key), self.of(items, value)
+        return with_parts(values, [keys, items], pa.map_(keys.type, items.type))
+
+    def _plain(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
+        target = self._written_type(values.type, arrow_type(hive_type))
+        if not _may_hold(values.type, target):
+            raise self._mismatch(hive_type, values.type)
+        try:
+            if pa.types.is_decimal(target) and pa.types.is_integer(values.type):
+                values = values.cast(pa.decimal256(_WIDEST, target.scale))
+            result = values.cast(target)
+        except pa.ArrowInvalid as error:
+            raise self._mismatch(hive_type, values.type, f" ({error})") from error
+        if pa.types.is_float32(target) and pa.types.is_float64(values.type):
+            is_equal = pc.equal(result.cast(values.type), values)
+            if not pc.all(pc.or_(is_equal, pc.is_nan(values)), min_count=0).as_py():
+                raise self._mismatch(hive_type, values.type, " (a float would round its values)")
+        return result
+
+    def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
+        """Return the type in which values are written.
+
+        Timestamps keep the caller's unit in ORC: nanoseconds lack the years before 1678 and after
+        2261. Other formats have microseconds.
+        """
+        unit = found.unit if self._is_orc and pa.types.is_timestamp(found) else "us"
+        return with_leaf_types(
+            target, lambda t: pa.timestamp(unit, t.tz) if pa.types.is_timestamp(t) else t
+        )
+
+    def _mismatch(
+        self, hive_type: HiveType, found: pa.DataType, why: str = ""
+    ) -> TypeMismatchError:
+        return TypeMismatchError(
+            table=self._table.ref,
+            column=self._column,
+            column_type=str(hive_type),
+            value_type=f"{found}{why}",
+        )
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+    )
+
+
+def _may_hold(found: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether values of one type may be exact values of the other; a cast checks each."""
+    is_ = pa.types
+    if is_.is_null(found):
+        return True
+    if is_.is_timestamp(target):
+        return bool(is_.is_timestamp(found)) and bool(found.tz) == bool(target.tz)
+    kinds: dict[Any, Sequence[Any]] = {
+        is_.is_boolean: (is_.is_boolean,),
+        is_.is_integer: (is_.is_integer, is_.is_floating, is_.is_decimal),
+        is_.is_floating: (is_.is_integer, is_.is_floating),
+        is_.is_decimal: (is_.is_integer, is_.is_decimal),
+        is_.is_string: (is_.is_string, is_.is_large_string, is_.is_string_view),
+        is_.is_binary: (
+            is_.is_binary,
+            is_.is_large_binary,
+            is_.is_binary_view,
+            is_.is_fixed_size_binary,
+        ),
+        is_.is_date: (is_.is_date,),
+    }
+    fits = next((sources for is_kind, sources in kinds.items() if is_kind(target)), ())
+    return any(is_kind(found) for is_kind in fits)

@@ -1,0 +1,218 @@
+"""The live rows of a table under a snapshot as Arrow batches, with the rows of a simple condition.
+
+Input is a view of the table. Output is a plan of plain values, whose batches are read by several
+threads without the metastore. Partitions and stripes that cannot contain a row of the condition are
+not read. The rows come partition by partition and bucket by bucket, in the order of row IDs, so two
+reads of one plan give the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.arrow.columns import rows_that_meet
+from airflow_hiveacid.arrow.parallel import read_in_order
+from airflow_hiveacid.arrow.search import partition_constants, stripes_where
+from airflow_hiveacid.format.errors import UnknownColumnError
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, reduced
+from airflow_hiveacid.reading.arrow_scan import (
+    PlainPiece,
+    ScanPiece,
+    TargetFile,
+    deletes_of,
+    read_together,
+    scan_piece,
+    scan_plain,
+)
+from airflow_hiveacid.reading.request import free_name, partition_at
+from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.nested import batch_of, with_leaf_types
+from airflow_hiveacid.storage.values.partition_values import partition_texts
+
+CORES: Final = len(os.sched_getaffinity(0))
+"""The cores that this process may use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A piece of work, the typed values of its partition, and what remains of the condition."""
+
+    work: ScanPiece | PlainPiece
+    values: Mapping[str, pa.Scalar]
+    rest: Condition | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """The pieces of a scan, and the schema of its batches."""
+
+    schema: pa.Schema
+    pieces: Sequence[_Piece]
+
+    def batches(self, threads: int = CORES) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; no batch is empty. For errors, see `TableView`."""
+        return read_in_order(self.pieces, self._read, threads=threads)
+
+    def _read(self, piece: _Piece) -> Iterator[pa.RecordBatch]:
+        work = piece.work
+        for batch in scan_piece(work) if isinstance(work, ScanPiece) else scan_plain(work):
+            if piece.rest is not None:
+                columns = {name: batch.column(name) for name in columns_of(piece.rest)}
+                batch = batch.filter(rows_that_meet(piece.rest, columns))  # noqa: PLW2901 - its rows
+            count = batch.num_rows
+            if count:
+                arrays = [
+                    pa.repeat(piece.values[field.name], count)
+                    if field.name in piece.values
+                    else _cast(batch.column(field.name), field.type)
+                    for field in self.schema
+                ]
+                yield batch_of(arrays, self.schema, count)
+
+
+def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Schema:
+    """Return the schema of a scan of these columns; by default, of all.
+
+    Timestamps are in microseconds, as on Spark's side: nanoseconds would not hold the years before
+    1678 and after 2261.
+
+    Raises:
+        UnknownColumnError: the table has no such column.
+    """
+    types = {c.name: parse_type(c.type) for c in (*table.columns, *table.partition_columns)}
+    names = table.column_names if columns is None else [name.lower() for name in columns]
+    for name in names:
+        if name not in types:
+            raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
+    return pa.schema(
+        [(name, with_leaf_types(arrow_type(types[name]), _in_microseconds)) for name in names]
+    )
+
+
+def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
+    """Return the plan of a scan: the columns of `schema`, the rows that meet the condition.
+
+    Raises:
+        SparkNeededError: engines may read the value of a partition differently.
+        StorageError: the files cannot be listed; see `TableView`.
+    """
+    table = view.table
+    used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
+    types = {field.name: field.type for field in schema_of(table)}
+    values: dict[int, Mapping[str, pa.Scalar]] = {}
+    rests: dict[int, Condition | None] = {}
+    for position, info in enumerate(view.partitions):
+        known = partition_constants(table, info.name, used)
+        rest = True if condition is None else reduced(condition, known)
+        if not isinstance(rest, bool) or rest:
+            values[position] = _values(table, info, types)
+            rests[position] = None if isinstance(rest, bool) else rest
+    works: Iterator[tuple[int, ScanPiece | PlainPiece]] = (
+        _acid_works(view, schema, rests)
+        if table.kind is TransactionalKind.FULL_ACID
+        else _plain_works(view, schema, rests)
+    )
+    pieces = [
+        _Piece(work=work, values=values[position], rest=rests[position]) for position, work in works
+    ]
+    return ScanPlan(schema=schema, pieces=pieces)
+
+
+def _acid_works(
+    view: TableView, schema: pa.Schema, rests: Mapping[int, Condition | None]
+) -> Iterator[tuple[int, ScanPiece]]:
+    files = [file for file in view.files if file.partition in rests]
+    stripes = _stripes(view.table, files, rests)
+    files = [file for file in files if stripes.get(file.number) != ()]
+    for together, part in read_together(files, CORES):
+        position, first = together[0].partition, together[0].number
+        chosen = part
+        if len(together) == 1 and first in stripes:
+            chosen = tuple(s for s in stripes[first] if part is None or s in part)
+        if chosen != ():
+            yield (
+                position,
+                ScanPiece(
+                    numbers=tuple(file.number for file in together),
+                    data=tuple(file.data for file in together),
+                    stripes=chosen,
+                    deletes=deletes_of(together),
+                    write_ids=view.write_ids,
+                    columns=view.table.columns,
+                    wanted=_wanted(view.table, schema, rests[position]),
+                    ranges={},
+                    position=_position(view.table),
+                ),
+            )
+
+
+def _plain_works(
+    view: TableView, schema: pa.Schema, rests: Mapping[int, Condition | None]
+) -> Iterator[tuple[int, PlainPiece]]:
+    for number, file in view.plain_files:
+        position = partition_at(number)
+        if position in rests:
+            yield (
+                position,
+                PlainPiece(
+                    number=number,
+                    file=file,
+                    columns=view.table.columns,
+                    wanted=_wanted(view.table, schema, rests[position]),
+                    position=_position(view.table),
+                ),
+            )
+
+
+def _stripes(
+    table: TableInfo, files: Sequence[TargetFile], rests: Mapping[int, Condition | None]
+) -> dict[int, tuple[int, ...]]:
+    """Return the stripes that may have a row, by file number, of files with some that have none."""
+
+    def reached(file: TargetFile) -> tuple[int, ...] | None:
+        rest = rests[file.partition]
+        if rest is None:
+            return None
+        tail = file.data.tail()
+        chosen = stripes_where(table, file, tail, rest)
+        return None if len(chosen) == len(tail.stripes) else chosen
+
+    found = each_in_threads(reached, files)
+    return {f.number: s for f, s in zip(files, found, strict=True) if s is not None}
+
+
+def _wanted(table: TableInfo, schema: pa.Schema, rest: Condition | None) -> tuple[str, ...]:
+    names = {*schema.names, *columns_of(rest)}
+    return tuple(column.name for column in table.columns if column.name in names)
+
+
+def _position(table: TableInfo) -> str:
+    return free_name("position", table.column_names)
+
+
+def _values(
+    table: TableInfo, info: PartitionInfo, types: Mapping[str, pa.DataType]
+) -> dict[str, pa.Scalar]:
+    names = [column.name for column in table.partition_columns]
+    texts = partition_texts(table.partition_columns, info.name)
+    return {
+        name: pa.array([text], pa.string()).cast(types[name])[0]
+        for name, text in zip(names, texts, strict=True)
+    }
+
+
+def _in_microseconds(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
+
+
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    return column if column.type.equals(type_) else column.cast(type_)

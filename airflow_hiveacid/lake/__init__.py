@@ -1,0 +1,1 @@
+"""Tables for programs in Python, without Airflow and Spark: scans, changes and maintenance."""

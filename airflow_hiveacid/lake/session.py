@@ -1,0 +1,186 @@
+"""An open connection to a metastore, and the snapshots that its tables hold.
+
+A transaction, a snapshot and a call each get their own client, because a client belongs to one
+thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import logging
+import socket
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    SnapshotClosedError,
+    SparkNeededError,
+    TableChangedError,
+    TransactionError,
+)
+from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
+from airflow_hiveacid.writing.job import WritingJob
+
+log = logging.getLogger("hiveacid")
+
+_KEY: Final = "python"
+_NO_SPARK: Final = "Use simpler terms, or a HiveAcid operator or PySpark program"
+
+
+class HeldSnapshot:
+    """A snapshot of one table that stays open until it is closed, or until it is garbage.
+
+    Mutable, and shared by threads: it stores why it was closed.
+    """
+
+    def __init__(self, client: MetastorePort, table: TableInfo, terms: JobTerms) -> None:
+        self.table = table
+        self._guard = threading.Lock()
+        self._why_closed = ""
+        with ExitStack() as stack:
+            stack.enter_context(client)
+            self._snapshot = stack.enter_context(held_snapshot(client, [str(table.ref)], terms))
+            found = self._snapshot.tables[table.ref]
+            if (found.table_id, found.column_names) != (table.table_id, table.column_names):
+                raise TableChangedError(table=table.ref, what="definition")
+            # Also at the end of the process, so that cleaners need not wait for a time-out.
+            self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
+
+    @contextmanager
+    def opened(self) -> Iterator[ReadSnapshot]:
+        """Use the snapshot's transaction and client in a block, in one thread at a time.
+
+        Raises:
+            SnapshotClosedError: the snapshot is closed, or its transaction has ended.
+        """
+        with self._guard:
+            self.check()
+            try:
+                self._snapshot.confirm_alive()
+            except TransactionError as error:
+                why = f"the metastore has ended its transaction ({error})"
+                raise SnapshotClosedError(table=self.table.ref, why=why) from error
+            yield self._snapshot
+
+    @property
+    def is_closed(self) -> bool:
+        """True if this process has closed the snapshot."""
+        return bool(self._why_closed)
+
+    def check(self) -> None:
+        """Raise a SnapshotClosedError if this process has closed the snapshot."""
+        if self._why_closed:
+            raise SnapshotClosedError(table=self.table.ref, why=self._why_closed)
+
+    def close(self, why: str) -> None:
+        """End the snapshot's transaction; `why` is for readers that come later."""
+        with self._guard:
+            self._why_closed = self._why_closed or why
+            self._end()
+
+
+def _end(stack: ExitStack, ref: TableRef) -> None:
+    try:
+        stack.close()
+    except HiveAcidError as error:
+        # Nothing is lost: the metastore ends the transaction when its heartbeats stop.
+        log.info("the snapshot of table=%s did not end cleanly: %s", ref, error)
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A connection's terms, and its open snapshots. Mutable: it stores whether it is closed."""
+
+    client: MetastorePort
+    endpoint: MetastoreEndpoint
+    limits: Limits = LIBRARY_LIMITS
+    lock_timeout_s: float = LOCK_TIMEOUT_S
+    conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
+    clock: Clock = field(default_factory=Clock)
+    is_closed: bool = False
+    _snapshots: weakref.WeakSet[HeldSnapshot] = field(default_factory=weakref.WeakSet)
+
+    @contextmanager
+    def connected(self) -> Iterator[MetastorePort]:
+        """Yield a client for one call or job."""
+        with self._clone() as client:
+            yield client
+
+    def snapshot(self, table: TableInfo) -> HeldSnapshot:
+        """Take a snapshot of a table, and hold it."""
+        terms = JobTerms(job_key=None, lock_timeout_s=self.lock_timeout_s, clock=self.clock)
+        snapshot = HeldSnapshot(self._clone(), table, terms)
+        self._snapshots.add(snapshot)
+        return snapshot
+
+    @contextmanager
+    def job(self, job: Job, key: str | None = None) -> Iterator[WritingJob]:
+        """Yield a job that writes; without a key, the job is done once for each call."""
+        spec = JobSpec(
+            job_key=f"{_KEY}/{key or f'{_user()}@{socket.gethostname()}/{uuid.uuid4().hex}'}",
+            metastore=self.endpoint,
+            job=job,
+            lock_timeout_s=self.lock_timeout_s,
+            default_conflict_policy=self.conflict_policy,
+        )
+        with self.connected() as client:
+            terms = dataclasses.replace(JobTerms.of(spec), clock=self.clock)
+            yield WritingJob(spec=spec, client=client, terms=terms)
+
+    def release(self, ref: TableRef, why: str) -> None:
+        """Close the snapshots of a table, because their locks are in the way."""
+        for snapshot in [*self._snapshots]:
+            if snapshot.table.ref == ref:
+                snapshot.close(why)
+
+    def close(self) -> None:
+        """Close every snapshot and the connection."""
+        self.is_closed = True
+        for snapshot in [*self._snapshots]:
+            snapshot.close("its connection is closed")
+        self.client.close()
+
+    def _clone(self) -> MetastorePort:
+        if self.is_closed:
+            raise ConfigurationError("this connection is closed; open another with acid.connect")
+        return self.client.clone()
+
+
+@contextmanager
+def without_spark(ref: TableRef) -> Iterator[None]:
+    """Name the table and this library's remedy in an error that only Spark could avoid."""
+    try:
+        yield
+    except SparkNeededError as error:
+        remedy = _NO_SPARK
+        if error.limit:
+            remedy = (
+                f"Pass limits=Limits({error.limit}=...) to acid.connect, split the change, or use a"
+                " HiveAcid operator or PySpark program"
+            )
+        raise SparkNeededError(
+            error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
+        ) from error
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return "unknown"

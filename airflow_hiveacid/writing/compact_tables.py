@@ -1,0 +1,135 @@
+"""The compaction job: the partitions of all its tables, in the order of the plan.
+
+Partitions of all tables are compacted in parallel. Each partition has its own transaction and its
+own connection. A partition that cannot be compacted does not stop the others; the job fails at its
+end. After the end of the job's window, no partition starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
+from airflow_hiveacid.maintenance.without_spark import nothing_in_window
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
+from airflow_hiveacid.writing.job import WritingJob
+from airflow_hiveacid.writing.replacement import SharedNotes
+
+log = logging.getLogger("hiveacid")
+
+_LOOK_EVERY_S: Final = 0.5
+
+
+def compact_tables(
+    job: WritingJob,
+    engine: CompactionEngine,
+    check: Callable[[TablesPlan], None] = lambda _: None,
+) -> JobResult:
+    """Compact the partitions that need it, of all transactional tables with matching names.
+
+    `check` may refuse the plan, before anything is changed.
+    """
+    spec = job.job_of(CompactSpec)
+    ended = nothing_in_window(job.spec, spec)
+    if ended is not None:
+        return ended
+    run = plan_tables(job.client, spec)
+    if spec.plan_only:
+        run.report_due()
+    else:
+        check(run)
+        _compact(job, engine, run, Window.of(spec))
+    run.check(run.done)
+    return run.result(job.spec)
+
+
+def _notes_of_writable(job: WritingJob, run: TablesPlan) -> dict[TableRef, SharedNotes]:
+    """Return the notes of the tables with due partitions that can be written; the others fail."""
+    notes: dict[TableRef, SharedNotes] = {}
+    for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
+        try:
+            check_files_writable(table)
+            check_publishable(table.ref, table.location)
+            check_writable(table.location)
+            job.policy_of(table)
+            notes[table.ref] = SharedNotes.of(table)
+        except Exception as error:  # one table must not stop the others
+            if not isinstance(error, HiveAcidError):
+                log.exception("%s cannot be compacted", table.ref)
+            run.fail(str(table.ref), typed(error))
+    return notes
+
+
+def _compact(job: WritingJob, engine: CompactionEngine, run: TablesPlan, window: Window) -> None:
+    notes = _notes_of_writable(job, run)
+
+    def compact(client: MetastorePort, due: Due) -> CompactionOutcome | None:
+        """Compact a partition; return None if it is left, because the window has ended."""
+        if window.is_over:
+            return None
+        facts, _ = due
+        try:
+            shared = notes[facts.table.ref]
+            return Compactor(
+                job=job, engine=engine, client=client, facts=facts, shared=shared, window=window
+            ).compact()
+        except JobFailedError as error:
+            if isinstance(error, TaskKilledError) or not window.is_stopped:
+                raise
+            log.info("%s: stopped at the end of the window: %s", facts.where.name, error)
+            return None
+
+    with _stopping(engine, window):
+        results = run.each(
+            job.client,
+            [due for due in run.due if due[0].table.ref in notes],
+            compact,
+            where=lambda due: due[0].where,
+            at_once=engine.at_once,
+        )
+    remainder = []
+    for due, outcome in results:
+        if outcome is None:
+            remainder.append(due)
+            continue
+        facts, _ = due
+        log.info("%s: %s", facts.where.name, outcome.text)
+        run.add(facts, outcome)
+    run.leave(remainder)
+
+
+@contextmanager
+def _stopping(engine: CompactionEngine, window: Window) -> Iterator[None]:
+    """Cancel the engine's tasks during a block once the window stops them.
+
+    Cancel them again and again, because a compaction may start its next tasks after a cancel.
+    """
+    end = threading.Event()
+
+    def watch() -> None:
+        while not end.wait(_LOOK_EVERY_S):
+            if window.is_stopped:
+                engine.stop()
+
+    watcher = threading.Thread(target=watch, name="window", daemon=True)
+    if window.stops:
+        watcher.start()
+    try:
+        yield
+    finally:
+        end.set()
+        if window.stops:
+            watcher.join()

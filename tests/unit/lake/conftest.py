@@ -1,0 +1,27 @@
+"""Gives each test a warehouse, and a connection to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.lake.connection import Lake
+from tests.unit.lake.lakes import Warehouse
+
+if TYPE_CHECKING:
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+
+@pytest.fixture
+def warehouse(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Warehouse:
+    return Warehouse(server, clock, tmp_path)
+
+
+@pytest.fixture
+def lake(warehouse: Warehouse) -> Iterator[Lake]:
+    with warehouse.connect() as lake:
+        yield lake
