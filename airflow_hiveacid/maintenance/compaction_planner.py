@@ -29,8 +29,10 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     Requests,
     check_can_serve,
     read_facts,
+    thresholds_of,
     why_turned_off,
 )
+from airflow_hiveacid.maintenance.looks import PlannedPart, PlanNotes
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
 from airflow_hiveacid.metastore.listed_tables import matches, partitions_of
@@ -83,7 +85,8 @@ class TablesPlan(TablesRun):
     `due` are the partitions to compact, in the order of the work, each with its planned outcome,
     which does not keep the plan's list of files in memory. `outcomes` are those of
     partitions that were compacted, planned or left, by table; if the job is of one table, also of
-    those that are not due. `table` is the only table of such a job. `window_ended` is True if the
+    those that are not due. `table` is the only table of such a job. `parts` are the parts of tables
+    that are about to be planned. `window_ended` is True if the
     job has left partitions, or all, because its window has ended.
     """
 
@@ -92,6 +95,7 @@ class TablesPlan(TablesRun):
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
     table: TableInfo | None = None
     window_ended: bool = False
+    parts: dict[TableRef, tuple[PlanNotes, PlannedPart]] = field(default_factory=dict)
 
     def add(self, facts: CompactionFacts, outcome: CompactionOutcome) -> None:
         """Add the outcome of a partition."""
@@ -269,11 +273,22 @@ def _facts(
         if _is_by_queue(spec):
             find = partial(_requested, own, spec, table)
             return read_facts(own, table, spec, find, run.neighbours)
-        partitions = partitions_of(own, table, spec.partition)
-        return read_facts(own, table, spec, lambda _: partitions, run.neighbours)
+        return read_facts(own, table, spec, partial(_to_plan, own, table, run), run.neighbours)
 
     by_table = run.each_table(client, tables, prepared)
     return [facts for of_table in by_table for facts in of_table]
+
+
+def _to_plan(
+    client: MetastorePort, table: TableInfo, run: TablesPlan, requests: Requests
+) -> Sequence[PartitionInfo]:
+    """Return the partitions that may be due (`maintenance.looks`)."""
+    notes = PlanNotes.for_job(table, run.spec, thresholds_of(table, run.spec))
+    if notes is None:
+        return partitions_of(client, table, run.spec.partition)
+    part = notes.part(client, [str(name) for name in requests if name is not None])
+    run.parts[table.ref] = notes, part
+    return part.partitions
 
 
 def _requested(
@@ -294,7 +309,8 @@ def _requested(
 
 
 def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
-    run.partitions += len(partitions)
+    run.partitions += len(partitions) + sum(part.below for _, part in run.parts.values())
+    others = {(facts.table.ref, str(facts.name)) for facts in partitions}
     for facts, outcome in run.each(client, partitions, _planned, where=lambda facts: facts.where):
         if outcome.kind != NOTHING:
             run.due.append((facts, outcome))
@@ -303,6 +319,13 @@ def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: Tab
                 run.add(facts, facts.checked(outcome))
             except CompactionNotDoneError as error:
                 run.fail(facts.where.name, error)
+        if outcome.kind == NOTHING and not outcome.is_hindered:
+            others.remove((facts.table.ref, str(facts.name)))
+    known = {facts.table.ref: facts.known for facts in partitions if not run.spec.plan_only}
+    for ref in known.keys() & run.parts.keys():
+        notes, part = run.parts[ref]
+        notes.note(known[ref], part, [name for table, name in others if table == ref])
+    run.parts.clear()
 
 
 def _planned(client: MetastorePort, facts: CompactionFacts) -> CompactionOutcome:

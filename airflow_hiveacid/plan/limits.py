@@ -69,6 +69,11 @@ class HealthLimits:
             raise ConfigurationError(f"no limit is given; give at least one of {names}")
 
     @property
+    def counts_leftovers(self) -> bool:
+        """True if there is a limit for directories that compactions leave without a write ID."""
+        return self.obsolete_directories is not None or self.aborted_directories is not None
+
+    @property
     def by_threshold(self) -> dict[thresholds.Threshold, float]:
         """The limits that are not None."""
         limits = ((threshold, getattr(self, threshold.value)) for threshold in LIMITS)

@@ -129,7 +129,7 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
 
     `HiveAcidCompactOperator` with `choice="auto"` compacts by the same thresholds, and has the same
     defaults. `off` switches a threshold off. If there is a threshold for `deleted_rows`, each poll
-    reads the footers of all delete deltas.
+    reads the footers of the delete deltas that it lists.
     """
 
     @declaration
@@ -167,8 +167,8 @@ class HiveAcidHealthSensor(HiveAcidWatchSensor):
         small_files: number of data files that readers read and that are smaller than
             `small_file_bytes`.
         deleted_rows: number of delete events. Each deleted or updated row leaves a delete event
-            until a major compaction. To count them, each poll reads the footers of all delete
-            deltas.
+            until a major compaction. To count them, each poll reads the footers of the delete
+            deltas that it lists.
         aborted_transactions: number of aborted writes that the metastore still lists for the table.
             If a Hive 4 metastore lists no committed write, this number is 1.
         oldest_transaction_s: age, in seconds, of the oldest open transaction that cleaning waits

@@ -3,8 +3,9 @@
 All triggers with equal connection, database and interval share one poll. The poll asks the
 metastore for the newest writes of all their tables. A trigger lists its table's directories only in
 these cases: after a write; while the table needs compaction; while automatic compaction is off; or
-if the last listing is older than `refire_after`. `plan.firing` decides whether an event is sent.
-The last event is stored in the asset's state store, so that a new triggerer does not repeat it.
+if the last listing is older than `refire_after`. After a write it lists only the partitions that
+may have changed (`plan.looks`). `plan.firing` decides whether an event is sent. The last event
+is stored in the asset's state store, so that a new triggerer does not repeat it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
+from airflow_hiveacid.plan.looks import LastLook
 from airflow_hiveacid.watch.compactions import queue_state
 from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.poll_threads import poll_metastore
@@ -85,6 +87,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         self.refire_after_s = refire_after_s
         self.ref = TableRef.parse(condition["table"])
         self._healthy: ValidWriteIdList | None = None
+        self._look: LastLook | None = None
         self._measured_s = float("-inf")
         self._last: Firing | None = None
         self._is_loaded = False
@@ -161,8 +164,11 @@ class CompactionDueTrigger(BaseEventTrigger):
             return None
         self._healthy = None
         try:
-            condition = CompactionNeeded.from_json(self.condition)
+            if self._look and time.time() - self._look.full_s >= self.refire_after_s:
+                self._look = None
+            condition = replace(CompactionNeeded.from_json(self.condition), last=self._look)
             need = await poll_metastore(poll.endpoint, condition.need)
+            self._look = need.look
         finally:
             self._measured_s = time.monotonic()
         _log.info("%s", need)

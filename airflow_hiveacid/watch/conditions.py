@@ -25,6 +25,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.limits import HealthLimits
+from airflow_hiveacid.plan.looks import LastLook
 from airflow_hiveacid.watch.compactions import ended_compactions
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 
@@ -78,7 +79,21 @@ class Condition(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionNeeded(Condition):
+class _OfHealth(Condition):
+    """A condition of the partitions' health; a poll lists only what may have changed since `last`.
+
+    Another process does not get `last`, so its first poll lists all partitions.
+    """
+
+    last: LastLook | None = field(default=None, compare=False, metadata=stored_as(None))
+
+    def after(self, observation: Observation) -> Self:
+        """Return the condition with the look of the poll."""
+        return replace(self, last=observation.look)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionNeeded(_OfHealth):
     """A partition has reached a threshold of compaction; each such partition is a finding."""
 
     thresholds: GivenThresholds
@@ -87,12 +102,13 @@ class CompactionNeeded(Condition):
         """Measure the table once."""
         from airflow_hiveacid.watch.health import compaction_need  # noqa: PLC0415 - brings Arrow
 
-        return compaction_need(client, self.ref, self.partition, self.thresholds)
+        return compaction_need(client, self.ref, self.partition, self.thresholds, self.last)
 
     def observe(self, client: MetastorePort) -> Observation:
         """Measure the table once."""
         need = self.need(client)
-        return Observation(summary=str(need), findings=tuple(entry.record() for entry in need.due))
+        findings = tuple(entry.record() for entry in need.due)
+        return Observation(summary=str(need), findings=findings, look=need.look)
 
     def most_important_first(self, findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the partitions with the most deltas first."""
@@ -100,7 +116,7 @@ class CompactionNeeded(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitReached(Condition):
+class LimitReached(_OfHealth):
     """The table or a partition has reached a limit of its health; each such limit is a finding."""
 
     limits: HealthLimits
@@ -109,7 +125,7 @@ class LimitReached(Condition):
         """Measure the table once."""
         from airflow_hiveacid.watch.health import reached_limits  # noqa: PLC0415 - brings Arrow
 
-        return reached_limits(client, self.ref, self.partition, self.limits)
+        return reached_limits(client, self.ref, self.partition, self.limits, self.last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
+from airflow_hiveacid.plan.looks import LastLook, depends_on_time
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth, due
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.watch.polls import Observation
@@ -29,7 +30,8 @@ class CompactionNeed:
 
     `table_id` distinguishes the table from an earlier table of the same name. `why_not` is the
     setting that switches off automatic compaction of the table, or None. `paused` has the reasons
-    of partitions that would be due, but are paused after failed compactions.
+    of partitions that would be due, but are paused after failed compactions. `look` is for the next
+    poll of the same process.
     """
 
     table: str
@@ -38,6 +40,7 @@ class CompactionNeed:
     due: tuple[DueDirectory, ...]
     why_not: str | None = None
     paused: Mapping[str, str] = field(default_factory=dict)
+    look: LastLook | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         if self.why_not is not None:
@@ -59,7 +62,11 @@ class CompactionNeed:
 
 
 def compaction_need(
-    client: MetastorePort, ref: TableRef, partition: str | None, given: GivenThresholds
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None,
+    given: GivenThresholds,
+    last: LastLook | None = None,
 ) -> CompactionNeed:
     """Measure a table once and find the partitions that are due for compaction.
 
@@ -67,7 +74,16 @@ def compaction_need(
     that is paused after failed compactions is not due. Thresholds that `given` leaves out are the
     table's own.
     """
-    measured = measure(client, ref, partition, counts_rows=given.counts_rows)
+    measured = measure(
+        client,
+        ref,
+        partition,
+        counts_rows=given.counts_rows,
+        last=None if depends_on_time(given.also_limits) else last,
+        reached=lambda table, healths: {
+            entry.health.partition for entry in due(healths, given.policy_for(table))
+        },
+    )
     table = measured.table
     why_not = opted_out_of(table, NO_AUTO_COMPACTION)
     policy = given.policy_for(table)
@@ -82,11 +98,16 @@ def compaction_need(
         due=tuple(entry for entry in reached if entry.health.partition not in paused),
         why_not=why_not,
         paused=paused,
+        look=measured.look,
     )
 
 
 def reached_limits(
-    client: MetastorePort, ref: TableRef, partition: str | None, limits: HealthLimits
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None,
+    limits: HealthLimits,
+    last: LastLook | None = None,
 ) -> Observation:
     """Measure a table once and find the limits that it has reached.
 
@@ -98,6 +119,10 @@ def reached_limits(
         partition,
         counts_rows=limits.deleted_rows is not None,
         small_file_bytes=limits.small_file_bytes,
+        last=None if limits.counts_leftovers else last,
+        reached=lambda _, healths: {
+            limit.partition for limit in TableMeasures(healths=healths).reached(limits)
+        },
     )
     oldest_s = None
     if limits.oldest_transaction_s is not None:
@@ -116,7 +141,9 @@ def reached_limits(
         values = ", ".join(f"{name}={value:g}" for name, value in highest.items())
         summary = f"no limit is reached; highest values: {values}"
     return Observation(
-        summary=f"{ref}: {summary}", findings=tuple(limit.record() for limit in reached)
+        summary=f"{ref}: {summary}",
+        findings=tuple(limit.record() for limit in reached),
+        look=measured.look,
     )
 
 

@@ -8,10 +8,11 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.plan.looks import LastLook
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
 """The seconds of failed polls after which a sensor gives up, unless its `max_outage_s` differs.
@@ -34,12 +35,13 @@ class CheckedVersion(NamedTuple):
 class Observation:
     """The result of one poll: plain values, and one line for the log.
 
-    `findings` is empty while the condition is not met. `checked` is for the next poll.
+    `findings` is empty while the condition is not met. `checked` and `look` are for the next poll.
     """
 
     summary: str
     findings: tuple[dict[str, Any], ...] = ()
     checked: CheckedVersion | None = None
+    look: LastLook | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ _PARTITIONS_PER_CALL: Final = 500
 # Each whole definition contains all columns of the table. A server accepts 100 MB per message.
 _COLUMNS_PER_CALL: Final = 50_000
 _ALL: Final = -1
+_FEW_PARTITIONS: Final = 4
 # Without this parameter, the server lists directories and counts files during the call.
 _KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _CASCADE: Final = {"CASCADE": "true"}
@@ -201,9 +202,9 @@ class CatalogCalls:
         locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
         if table.is_partitioned:
-            # Read only the names. Suppose that all partitions in a request for whole partitions are
+            # Read only names. Suppose that all partitions in a request for whole partitions are
             # missing. Then 4.0.1 runs a failed SQL query, and after it a slow query.
-            existing_names = set(self._partition_names(table.ref))
+            existing_names = set(self._existing_names(table.ref, list(dict.fromkeys(names))))
             missing = [name for name in dict.fromkeys(names) if str(name) not in existing_names]
             if missing:
                 self._add(table, missing, locations or {})
@@ -321,6 +322,18 @@ class CatalogCalls:
             "get_partition_names", ref.db, ref.name, _ALL, repeat=Repeat.SAFE
         )
         return names
+
+    def _existing_names(self, ref: TableRef, names: Sequence[PartitionName]) -> list[str]:
+        """Return at least the names of those partitions that exist; look up each of a few."""
+        if len(names) > _FEW_PARTITIONS:
+            return self._partition_names(ref)
+        found = []
+        for name in names:  # the server takes a name for a pattern, which also matches similar ones
+            arguments = (ref.db, ref.name, name.directory_values, _ALL)
+            found += self._connection.catalog_call(
+                "get_partition_names_ps", *arguments, repeat=Repeat.SAFE
+            )
+        return found
 
     def _raw_table(self, ref: TableRef) -> Struct:
         request = GetTableRequest(

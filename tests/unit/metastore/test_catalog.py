@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -196,6 +197,8 @@ class Wire:
         self.fields = [ttypes.FieldSchema(name=f"c{i}", type="int") for i in range(columns)]
         self.sent: list[int] = []
         self.there: list[str] = []
+        self.looked_up: list[str] = []
+        self.names_sent = 0
 
     def catalog_call(self, method: str, *arguments: Any, **_: object) -> Any:  # noqa: ANN401
         if method == "get_table_req":
@@ -205,7 +208,11 @@ class Wire:
             self.sent.append(sum(len(part.sd.cols) for part in arguments[0].parts))
             self.there += [f"day={part.values[0]}" for part in arguments[0].parts]
             return None
+        if method == "get_partition_names_ps":
+            self.looked_up.append(f"day={arguments[2][0]}")
+            return [name for name in self.there if re.fullmatch(self.looked_up[-1], name)]
         assert method == "get_partition_names"
+        self.names_sent += len(self.there)
         return self.there
 
     def call(self, method: str, *arguments: Any, **_: object) -> Any:  # noqa: ANN401
@@ -249,6 +256,28 @@ def test_partitions_are_sent_in_batches_that_keep_each_message_small(
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     count = client.forget_statistics(table, days, write_id=WriteId(1), write_ids=write_ids)
     assert (count, len(wire.sent), sum(wire.sent)) == (len(days), messages, len(days) * columns)
+
+
+def test_a_few_partitions_are_added_without_the_names_of_all() -> None:
+    wire: Any = Wire(3)
+    wire.there = [f"day={day}" for day in range(1000)] + ["day=1x5"]
+    client = CatalogCalls()
+    client._connection = wire
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/t",
+        columns=COLUMNS,
+        partition_columns=(Column(name="day", type="string"),),
+    )
+    # The server takes a name for a pattern, so `1.5` also finds `1x5`.
+    days = [table.partition_name([day]) for day in ("7", "1.5", "7")]
+    assert [str(p.name) for p in client.add_partitions(table, days[:2])] == ["day=1.5", "day=7"]
+    assert (wire.looked_up, wire.names_sent) == (["day=7", "day=1.5"], 0)
+    assert wire.there[-1] == "day=1.5"
+    client.add_partitions(table, days)
+    assert wire.there.count("day=1.5") == 1
+    client.add_partitions(table, [table.partition_name([str(day)]) for day in range(5)])
+    assert wire.names_sent == len(wire.there)
 
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)

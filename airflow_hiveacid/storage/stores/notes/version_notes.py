@@ -90,6 +90,20 @@ class VersionNotes(json_files.NotesOfTable):
         found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
         return tuple(found[write_id] for write_id in sorted(found))
 
+    def written_partitions(self, write_ids: range) -> frozenset[str] | None:
+        """Return the partitions that these commits changed; None if a commit has no intact note."""
+        wanted = {WriteId(write_id) for write_id in write_ids}
+        single = f"{_COMMIT}{self._digest}."
+        names = [f"{single}{write_id:020d}.json" for write_id in write_ids]
+        there = set(self._names(_COMMITS)) if names else set()
+        found = each_in_threads(self._single, [name for name in names if name in there])
+        notes = {note.write_id: note for of_file in found for note in of_file or ()}
+        if wanted - notes.keys() and self._of_table(there, _BUNDLE):
+            notes = {note.write_id: note for note in self.commits()}
+        if any(w not in notes or notes[w].table_id != self.table_id for w in wanted):
+            return None
+        return frozenset(partition for w in wanted for partition in notes[w].partitions)
+
     def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Bundle commit notes, and remove the notes of versions that are no longer readable.
 

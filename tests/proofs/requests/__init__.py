@@ -1,0 +1,1 @@
+"""How many requests a warehouse sends to one metastore, and when that metastore is saturated."""
