@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import shutil
 import sys
 from collections import Counter
 from decimal import Decimal
@@ -20,6 +21,7 @@ from airflow_hiveacid.format.errors import (
     SnapshotClosedError,
     TableNotFoundError,
     UnknownColumnError,
+    UnsupportedFileError,
     VersionUnknownError,
 )
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
@@ -27,7 +29,9 @@ from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.unit.arrow.lake import ROW
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
+from tests.unit.storage.orc_tables import event, tombstone, write_acid
 
 JAN = dt.date(2026, 1, 1)
 FEB = dt.date(2026, 2, 1)
@@ -87,6 +91,30 @@ def test_a_scan_reads_only_the_stripes_of_its_condition(
     assert ids(table, where) == [2500]
     pieces = table.scan(where=where)._plan.pieces
     assert [piece.work.stripes for piece in pieces] == [(2,)]
+
+
+def test_a_row_change_of_hive_2_is_refused_also_if_statistics_exclude_its_file(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    """Without the refusal, the row that it deletes would be shown."""
+    warehouse.create()
+    table = lake.table(T)
+    table.append(rows(9))
+    table.append(rows(8))
+    root = warehouse.root / "s"
+    shutil.rmtree(root / "delta_0000002_0000002_0000")
+    for name, *events in (
+        ("base_0000001", event(1, 0, _row(5))),
+        ("delta_0000002_0000002", tombstone(1, 0, 2), event(2, 0, _row(100))),
+    ):
+        (root / name).mkdir()
+        write_acid(root / name / "bucket_00000", events, row=ROW)
+    with pytest.raises(UnsupportedFileError, match="before Hive 3"):
+        table.scan(["id"], "id = 5").to_arrow()
+
+
+def _row(number: int) -> dict[str, object]:
+    return {"id": number, "name": "a", "price": None}
 
 
 def test_several_threads_read_rows_in_a_fixed_order(warehouse: Warehouse, lake: Lake) -> None:
