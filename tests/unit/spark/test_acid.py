@@ -27,6 +27,7 @@ from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.writing.runs import PlannedStatement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT
@@ -107,15 +108,13 @@ def work() -> Work:
     return Work()
 
 
+def planned(table: TableInfo, operation: DataOperation) -> PlannedStatement:
+    return PlannedStatement(kind="insert", table=table, operations=frozenset({operation}))
+
+
 @pytest.fixture
 def txn(work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch) -> acid.Transaction:
-    change = SimpleNamespace(
-        operations=frozenset({DataOperation.INSERT}),
-        table=parts,
-        fixed=None,
-        common=None,
-        kind="insert",
-    )
+    change = planned(parts, DataOperation.INSERT)
     monkeypatch.setattr(acid, "planned_one", lambda *_: change)
     declared = acid._Declared(table=parts, operation=DataOperation.INSERT)
     job: Any = SimpleNamespace(spark=Session())
@@ -430,7 +429,7 @@ def test_a_statement_is_refused_unless_the_program_declares_its_operation(
     *,
     is_allowed: bool,
 ) -> None:
-    change = SimpleNamespace(operations=frozenset({done}), table=parts, fixed=None, common=None)
+    change = planned(parts, done)
     monkeypatch.setattr(acid, "planned_one", lambda *_: change)
     txn._tables = {parts.ref: acid._Declared(table=parts, operation=declared)}
     if is_allowed:
@@ -449,9 +448,7 @@ def test_an_insert_after_an_overwrite_of_the_same_table_is_refused(
     monkeypatch.setattr(
         acid,
         "planned_one",
-        lambda *_: SimpleNamespace(
-            operations=frozenset({next(kinds)}), table=parts, fixed=None, common=None
-        ),
+        lambda *_: planned(parts, next(kinds)),
     )
     insert(txn)
     insert(txn)
