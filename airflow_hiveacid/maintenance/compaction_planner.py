@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -273,22 +273,30 @@ def _facts(
         if _is_by_queue(spec):
             find = partial(_requested, own, spec, table)
             return read_facts(own, table, spec, find, run.neighbours)
-        return read_facts(own, table, spec, partial(_to_plan, own, table, run), run.neighbours)
+        return read_facts(own, table, spec, _to_plan(own, table, run), run.neighbours)
 
     by_table = run.each_table(client, tables, prepared)
     return [facts for of_table in by_table for facts in of_table]
 
 
 def _to_plan(
-    client: MetastorePort, table: TableInfo, run: TablesPlan, requests: Requests
-) -> Sequence[PartitionInfo]:
-    """Return the partitions that may be due (`maintenance.looks`)."""
+    client: MetastorePort, table: TableInfo, run: TablesPlan
+) -> Callable[[Requests], Sequence[PartitionInfo]]:
+    """Return a function that finds the partitions that may be due (`maintenance.looks`).
+
+    Without notes, they are found now, so that a missing one is an error before anything is written.
+    """
     notes = PlanNotes.for_job(table, run.spec, thresholds_of(table, run.spec))
     if notes is None:
-        return partitions_of(client, table, run.spec.partition)
-    part = notes.part(client, [str(name) for name in requests if name is not None])
-    run.parts[table.ref] = notes, part
-    return part.partitions
+        partitions = partitions_of(client, table, run.spec.partition)
+        return lambda _: partitions
+
+    def find(requests: Requests) -> Sequence[PartitionInfo]:
+        part = notes.part(client, [str(name) for name in requests if name is not None])
+        run.parts[table.ref] = notes, part
+        return part.partitions
+
+    return find
 
 
 def _requested(

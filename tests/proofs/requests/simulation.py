@@ -1,4 +1,4 @@
-"""A simulation of one metastore's queue, fed by the counts of `docs/operations/requests.md`.
+"""A simulation of one metastore's queue, fed by the counts of `docs/evidence/requests.md`.
 
 Each kind of job arrives at random times with a mean interval, and sends its calls one after the
 other. The server has threads; a call occupies one for its service time. The result is the share of

@@ -1,4 +1,4 @@
-"""What each kind of job asks of the metastore and the store, as docs/operations/requests.md says.
+"""What each kind of job asks of the metastore and the store, as docs/evidence/requests.md says.
 
 The page has the counts for 3 and for 300 partitions. Between them they grow by the same number for
 each partition, or not at all. But a compaction job has no note of a table of 32 partitions or less.
@@ -33,7 +33,7 @@ from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE: Final = Path(__file__).parents[3] / "docs/operations/requests.md"
+PAGE: Final = Path(__file__).parents[3] / "docs/evidence/requests.md"
 FEW: Final = 3
 MANY: Final = 300
 TESTED: Final = 36
