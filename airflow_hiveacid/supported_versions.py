@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -51,8 +52,12 @@ JAVA: Final = Window("Java", ("11", "17"))
 PYTHON: Final = Window("Python", ("3.11", "3.12", "3.13"))
 
 
+@cache
 def check_airflow() -> None:
-    """Raise ConfigurationError for an old Airflow or a later major version; pass without one."""
+    """Raise ConfigurationError for an old Airflow or a later major version; pass without one.
+
+    Each name that a DAG file imports asks, and reading the version takes milliseconds.
+    """
     for package in ("apache-airflow-core", "apache-airflow"):  # the latter alone: 2.x
         with suppress(PackageNotFoundError):
             found = version(package)

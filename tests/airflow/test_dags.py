@@ -103,6 +103,7 @@ def test_an_unsupported_airflow_is_an_import_error_that_ends_with_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supported_versions, "version", lambda _: "3.0.6")
+    supported_versions.check_airflow.cache_clear()
     (tmp_path / "old.py").write_text(
         "from airflow.sdk import DAG\nfrom airflow_hiveacid.operators import HiveAcidSqlOperator\n"
     )

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import catalog, locks, port
+from airflow_hiveacid.metastore.transactions import commit as commits
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
@@ -69,6 +70,11 @@ class Bench:
         table = self.table(name, partition_columns=_PARTITION_COLUMNS)
         self.clients[0].add_partitions(table, [month(m) for m in months])
         return table
+
+
+def commit(client: port.MetastorePort, txn_id: TxnId) -> None:
+    """Commit as a job does: a busy server may answer with an internal error, and jobs ask again."""
+    commits.commit(client, txn_id, {}, patience_s=60, clock=Clock())
 
 
 @dataclass

@@ -82,12 +82,27 @@ def test_an_unsupported_airflow_is_refused_before_any_of_its_names_is_imported(
 ) -> None:
     module = importlib.import_module(f"airflow_hiveacid.{face}")
     monkeypatch.setattr(supported_versions, "version", installed(**packages))
+    supported_versions.check_airflow.cache_clear()
     if found is None:
         supported_versions.check_airflow()
         return
     with pytest.raises(ConfigurationError, match=f"^Airflow {found}.*3.1 to 3.3") as raised:
         getattr(module, module.__all__[0])
     assert PAGE in str(raised.value)
+
+
+def test_the_version_of_airflow_is_read_once_for_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages: list[str] = []
+
+    def version(package: str) -> str:
+        packages.append(package)
+        return "3.3.2"
+
+    monkeypatch.setattr(supported_versions, "version", version)
+    supported_versions.check_airflow.cache_clear()
+    for _ in range(3):
+        supported_versions.check_airflow()
+    assert packages == ["apache-airflow-core"]
 
 
 def test_a_pyspark_that_is_too_old_is_refused_at_the_first_import(

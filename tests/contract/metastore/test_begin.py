@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
-from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, commit, month, start
 from tests.support.terms import job_terms
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = conflicts.DataOperation
@@ -60,7 +60,7 @@ def test_an_error_in_the_body_aborts_this_transaction_and_no_other(
     with pytest.raises(BodyError):
         fail()
     assert {lock.txn_id for lock in client.show_locks(table.ref)} == {neighbour.txn_id}
-    client.commit_txn(neighbour.txn_id)
+    commit(client, neighbour.txn_id)
     write_ids = now(client, table)
     assert write_ids.is_visible(neighbour.write_id)
     assert write_ids.aborted == (2,)
@@ -84,7 +84,7 @@ def test_the_snapshot_covers_all_tables_and_does_not_change(
     one, other = bench.table("one"), bench.table("other")
     with bench.begin(client, reads=[access(one, SELECT)], writes=[access(other, INSERT)]) as txn:
         late = start(bench.client(), access(one, INSERT))
-        late.client.commit_txn(late.txn_id)
+        commit(late.client, late.txn_id)
         assert now(client, one).is_visible(late.write_id)
         assert not txn.snapshot.write_ids(one.ref).is_visible(late.write_id)
         assert set(txn.snapshot.tables) == {one.ref, other.ref}
@@ -201,7 +201,7 @@ def test_an_insert_does_not_restart_if_an_update_commits_before_its_snapshot(
         steps.append(step)
         if step == "opened":
             other = start(bench.client(), access(table, UPDATE))
-            other.client.commit_txn(other.txn_id)
+            commit(other.client, other.txn_id)
 
     with bench.begin(client, on_step=overtake, writes=[access(table, INSERT)]):
         assert steps == [*STEPS[:5]]
@@ -217,7 +217,7 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conf
         # An INSERT lets all others go on, also on 3.1, where a second update would wait.
         with bench.begin(client, "slow", writes=[access(table, INSERT)]) as slow:
             fast = start(other, access(table, UPDATE))
-            other.commit_txn(fast.txn_id)
+            commit(other, fast.txn_id)
             late = components_for([], [access(table, UPDATE)], client.generation)
             client.lock(LockRequest(txn_id=slow.txn_id, components=late, agent_info="late"))
 
@@ -294,7 +294,7 @@ def test_only_statistics_of_written_partitions_are_marked_outdated(
         partition.parameters["COLUMN_STATS_ACCURATE"] = '{"BASIC_STATS":"true"}'
     marked_by = now(client, table).with_own(marking.write_id).text()
     client._send_partitions(table.ref, partitions, _WriteContext(marking.write_id, marked_by))
-    client.commit_txn(marking.txn_id)
+    commit(client, marking.txn_id)
 
     with begin(client, job_terms(), writes=[access(table, INSERT)]) as txn:
         txn.register_partitions(table.ref, [month("1")], {INSERT})
@@ -346,4 +346,4 @@ def test_writes_of_a_named_mixed_case_partition_conflict_on_every_metastore_vers
         pass
     client.add_dynamic_partitions(slow, slow_write, table.ref, [month("Jan")], UPDATE)
     with pytest.raises(errors.WriteConflictError):
-        client.commit_txn(slow)
+        commit(client, slow)

@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table
 from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
 from airflow_hiveacid.metastore.port import MetastorePort
-from tests.contract.bench import REAL_PARAMS, Bench, month
+from tests.contract.bench import REAL_PARAMS, Bench, commit, month
 
 _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 
@@ -252,7 +252,7 @@ def test_an_analysis_started_before_a_write_cannot_mark_statistics_accurate_afte
     theirs = client._raw_table(ref)
     seen = client.valid_write_ids([ref], client.valid_txns())[ref]
     client.forget_statistics(table, [], write_id=write_id, write_ids=listed(write_id))
-    client.commit_txn(writer)
+    commit(client, writer)
     own = client.allocate_write_id(analysis, ref)
     theirs.parameters = {**theirs.parameters, **_ACCURATE, "numRows": "10"}
     theirs.writeId = own
@@ -265,7 +265,7 @@ def test_an_analysis_started_before_a_write_cannot_mark_statistics_accurate_afte
         validWriteIdList=seen.with_own(own).text(),
     )
     client._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
-    client.commit_txn(analysis)
+    commit(client, analysis)
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
 
 

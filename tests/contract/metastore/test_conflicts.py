@@ -7,7 +7,7 @@ from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflic
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import MetastorePort
-from tests.contract.bench import Bench, access, month, start
+from tests.contract.bench import Bench, access, commit, month, start
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
@@ -26,15 +26,15 @@ def test_two_overlapping_changes_conflict_exactly_if_their_operations_conflict(
     slow = client.open_txn()
     client.allocate_write_id(slow, table.ref)
     fast = start(client, access(table, theirs))
-    client.commit_txn(fast.txn_id)
+    commit(client, fast.txn_id)
     lock(client, slow, access(table, mine))
     if conflict(mine, theirs, client.generation):
         with pytest.raises(WriteConflictError):
-            client.commit_txn(slow)
+            commit(client, slow)
         with pytest.raises(TransactionAbortedError):
             client.heartbeat(slow)
     else:
-        client.commit_txn(slow)
+        commit(client, slow)
 
 
 def test_changes_of_different_partitions_do_not_conflict(
@@ -43,8 +43,8 @@ def test_changes_of_different_partitions_do_not_conflict(
     table = bench.partitioned("1", "2")
     one = start(client, access(table, UPDATE, partitions=(month("1"),)))
     other = start(client, access(table, UPDATE, partitions=(month("2"),)))
-    client.commit_txn(one.txn_id)
-    client.commit_txn(other.txn_id)
+    commit(client, one.txn_id)
+    commit(client, other.txn_id)
 
 
 def test_partitions_registered_after_the_lock_conflict_like_locked_partitions(
@@ -54,11 +54,11 @@ def test_partitions_registered_after_the_lock_conflict_like_locked_partitions(
     slow = client.open_txn()
     write_id = client.allocate_write_id(slow, table.ref)
     fast = start(client, access(table, UPDATE, partitions=(month("1"),)))
-    client.commit_txn(fast.txn_id)
+    commit(client, fast.txn_id)
     lock(client, slow, access(table, UPDATE))
     client.add_dynamic_partitions(slow, write_id, table.ref, [month("1"), month("2")], UPDATE)
     with pytest.raises(WriteConflictError):
-        client.commit_txn(slow)
+        commit(client, slow)
 
 
 def test_registered_partitions_that_no_other_transaction_changed_do_not_conflict(
@@ -68,7 +68,7 @@ def test_registered_partitions_that_no_other_transaction_changed_do_not_conflict
     slow = client.open_txn()
     write_id = client.allocate_write_id(slow, table.ref)
     fast = start(client, access(table, UPDATE, partitions=(month("1"),)))
-    client.commit_txn(fast.txn_id)
+    commit(client, fast.txn_id)
     lock(client, slow, access(table, UPDATE))
     client.add_dynamic_partitions(slow, write_id, table.ref, [month("2")], UPDATE)
-    client.commit_txn(slow)
+    commit(client, slow)

@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.contract.bench import access, month, start, wait_until
+from tests.contract.bench import access, commit, month, start, wait_until
 from tests.support.chosen_versions import chosen
 from tests.support.terms import job_terms
 
@@ -113,7 +113,7 @@ def test_only_3x_shows_an_aborted_write_without_registered_partitions_as_committ
         client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
     client.abort_txn(bare.txn_id)
     client.abort_txn(known.txn_id)
-    client.commit_txn(later.txn_id)
+    commit(client, later.txn_id)
     if hms.config.release is HIVE_3:
         wait_until(lambda: is_visible(client, table, bare.write_id), timeout_s=120)
     else:

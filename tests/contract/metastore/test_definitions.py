@@ -29,7 +29,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.metastore.port import MetastorePort
-from tests.contract.bench import REAL_PARAMS, Bench, access, month, start
+from tests.contract.bench import REAL_PARAMS, Bench, access, commit, month, start
 from tests.support.terms import job_terms
 
 ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string", comment="new")
@@ -121,7 +121,7 @@ def test_a_renamed_table_keeps_its_write_ids_and_its_compaction_queue(
     table = bench.table()
     for _ in range(2):
         started = start(client, access(table, conflicts.DataOperation.INSERT))
-        client.commit_txn(started.txn_id)
+        commit(client, started.txn_id)
     aborted = start(client, access(table, conflicts.DataOperation.UPDATE))
     client.abort_txn(aborted.txn_id)
     client.request_compaction(table.ref, None, CompactionType.MAJOR)
@@ -169,7 +169,7 @@ def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
     )
     told = run(bench, ShowTransactions()).rows
     assert reading.txn_id in {one["txn_id"] for one in told if one["state"] == "open"}
-    client.commit_txn(reading.txn_id)
+    commit(client, reading.txn_id)
     assert run(bench, DropTable(target=str(table.ref))).has_changed
     assert client.list_tables(bench.db) == ()
 
@@ -180,7 +180,7 @@ def test_a_definition_allocates_no_write_id_and_conflicts_with_no_write(
     table = bench.table()
     client.change_table(table.ref, TableChange(added=(Column(name="x", type="int"),)))
     writing = start(client, access(table, conflicts.DataOperation.UPDATE))
-    client.commit_txn(writing.txn_id)
+    commit(client, writing.txn_id)
     assert run(bench, SetProperties(target=str(table.ref), properties=(("a", "b"),))).has_changed
     ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
     assert (ids.high_watermark, ids.aborted, ids.open) == (1, (), ())

@@ -20,7 +20,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.port import MetastorePort
-from tests.contract.bench import Bench
+from tests.contract.bench import Bench, commit
 from tests.support.chosen_versions import chosen
 
 _LISTENER: Final = "org.apache.hive.hcatalog.listener.DbNotificationListener"
@@ -62,10 +62,10 @@ def _tells_commits(client: MetastorePort) -> None:
     for txn_id in (first, second):
         client.allocate_write_id(txn_id, table)
     client.allocate_write_id(second, other)
-    client.commit_txn(second)
+    commit(client, second)
     between = int(time.time())
     time.sleep(2 * _ROUNDED_S)
-    client.commit_txn(first)
+    commit(client, first)
     lost = client.open_txn()
     client.allocate_write_id(lost, table)
     client.abort_txn(lost)
@@ -105,7 +105,7 @@ def _make(client: MetastorePort, ref: TableRef) -> None:
 def _write(client: MetastorePort, ref: TableRef) -> None:
     txn_id = client.open_txn()
     client.allocate_write_id(txn_id, ref)
-    client.commit_txn(txn_id)
+    commit(client, txn_id)
 
 
 def _client(server: LocalMetastore) -> MetastorePort:

@@ -14,7 +14,7 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork, compacting
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import Clock
-from tests.contract.bench import Bench, access, month, start
+from tests.contract.bench import Bench, access, commit, month, start
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 
@@ -23,7 +23,7 @@ from tests.support.terms import job_terms
 def table(bench: Bench, client: MetastorePort) -> TableInfo:
     table = bench.partitioned("1", "2")
     mine = start(client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),)))
-    client.commit_txn(mine.txn_id)
+    commit(client, mine.txn_id)
     return table
 
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.conflicts import (
 )
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.port import MetastorePort
-from tests.contract.bench import Bench, access, month, start
+from tests.contract.bench import Bench, access, commit, month, start
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
@@ -46,7 +46,7 @@ def test_a_read_locks_exactly_the_partitions_it_reads(bench: Bench, client: Meta
         ("month=1", LockType.SHARED_READ),
         ("month=3", LockType.SHARED_READ),
     }
-    client.commit_txn(txn_id)
+    commit(client, txn_id)
     assert client.show_locks(table.ref) == ()
 
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,
 )
-from tests.contract.bench import NEEDS_V4, Bench, access, month, start
+from tests.contract.bench import NEEDS_V4, Bench, access, commit, month, start
 from tests.support.terms import job_terms
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
@@ -40,7 +40,7 @@ def table(bench: Bench, client: MetastorePort) -> TableInfo:
         mine = start(
             client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),))
         )
-        client.commit_txn(mine.txn_id)
+        commit(client, mine.txn_id)
     return table
 
 
@@ -231,7 +231,7 @@ def test_a_partition_ready_for_cleaning_is_queued_again_only_after_a_new_write(
     assert "ready for cleaning" in str(again.message)
     assert client.request_compaction(table.ref, month("2"), MINOR).accepted
     mine = start(client, access(table, conflicts.DataOperation.INSERT, partitions=(month("1"),)))
-    client.commit_txn(mine.txn_id)
+    commit(client, mine.txn_id)
     assert client.request_compaction(table.ref, month("1"), MINOR).accepted
 
 
@@ -370,7 +370,7 @@ def test_entries_of_a_dead_worker_are_ended_and_the_partition_can_be_requested_a
         if left != "claimed":
             client.update_compactor_state(replace(claim, highest_write_id=ids.WriteId(3)), txn_id)
     if left == "committed":
-        client.commit_txn(txn_id)
+        commit(client, txn_id)
     elif left != "begun":
         client.abort_txn(txn_id)
     assert end_dead_entries(client, table.ref) == ()

@@ -73,7 +73,7 @@ def test_a_lock_timeout_is_reported_even_if_the_request_cannot_be_withdrawn(
     ("state", "expected", "text"),
     [
         (LockState.ABORT, errors.TransactionAbortedError, "while waiting for lock"),
-        (LockState.NOT_ACQUIRED, errors.LockNotAcquiredError, "somebody writes"),
+        (LockState.NOT_ACQUIRED, errors.LockNotAcquiredError, "another job writes"),
     ],
 )
 def test_a_refused_or_aborted_lock_request_ends_the_wait(
@@ -87,7 +87,7 @@ def test_a_refused_or_aborted_lock_request_ends_the_wait(
     class Client(FakeClient):
         def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
             del txn_id
-            return LockResponse(lock_id=lock_id, state=state, message="somebody writes")
+            return LockResponse(lock_id=lock_id, state=state, message="another job writes")
 
     client = Client(server)
     start(client, access(client.get_table(request_.components[0].table), OVERWRITE))

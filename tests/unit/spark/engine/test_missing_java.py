@@ -106,8 +106,8 @@ def test_a_condition_without_recognised_comparisons_gives_no_ranges(
     table = TableInfo(
         ref=TableRef("d", "t"), location="file:/t", columns=(Column(name="id", type="int"),)
     )
-    nobody: Any = None
-    assert bounds_module.bounds(table, nobody, "id = 1", nobody) == {}
+    unused: Any = None
+    assert bounds_module.bounds(table, unused, "id = 1", unused) == {}
 
 
 class Written:
@@ -158,15 +158,15 @@ TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
 def test_python_reads_all_files_of_an_acid_table_if_spark_takes_no_list_of_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, nobody = SimpleNamespace(partition=0), Any
+    file, unused = SimpleNamespace(partition=0), Any
     files: Any = LiveFiles(
-        spark=nobody,
+        spark=unused,
         table=TABLE,
         partitions=[],
         ranges={},
         files=[file, file],  # type: ignore[list-item]
         doubts=[],
-        write_ids=nobody,
+        write_ids=unused,
     )
     monkeypatch.setattr(LiveFiles, "request", lambda *_: None)
     monkeypatch.setattr(LiveFiles, "_judged", lambda *_, **__: [(file, None)] * 2)
@@ -176,14 +176,14 @@ def test_python_reads_all_files_of_an_acid_table_if_spark_takes_no_list_of_files
 def test_python_reads_all_files_of_a_flat_table_if_spark_takes_no_list_of_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nobody = Any
+    unused = Any
     verdict = SimpleNamespace(rows=1, is_outside=False, why_not=None, manner="orc")
     files: Any = PlainRows(
-        spark=nobody,
+        spark=unused,
         table=TABLE,
         partitions=[],
         ranges={},
-        files=[(0, nobody), (1, nobody)],  # type: ignore[list-item]
+        files=[(0, unused), (1, unused)],  # type: ignore[list-item]
     )
     monkeypatch.setattr(PlainRows, "request", lambda *_: None)
     monkeypatch.setattr(PlainRows, "_judged", lambda *_: [verdict] * 2)
