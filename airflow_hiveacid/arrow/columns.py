@@ -73,8 +73,8 @@ class KeyIndex:
     """The keys of a MERGE's source, for look-ups. Each key value is counted once.
 
     A key of several columns gets one code: column by column, the code so far and the position of
-    the column's value among the source's values are combined, and then numbered anew. So codes stay
-    below the number of source rows.
+    the column's value are combined and numbered again. So codes stay below the number of source
+    rows.
     """
 
     values: tuple[pa.Array, ...]

@@ -1,7 +1,4 @@
-"""A job of simple statements, run in this process with the steps of `writing`.
-
-Input is a job and its limits; output is the same `JobResult` as that of a Spark job.
-"""
+"""A job of simple statements, run in this process with the steps of `writing`."""
 
 from __future__ import annotations
 
@@ -41,12 +38,7 @@ log = logging.getLogger("hiveacid")
 
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
-    """Run a job's statements in this process, as one transaction; see `Run.result`.
-
-    Raises:
-        SparkNeededError: a statement is not simple, or exceeds the limits. Nothing was written.
-        HiveAcidError: the job failed.
-    """
+    """Run a job's statements in this process, as one transaction; see `Run.result`."""
     specs = simple_specs(job.spec.job)
     changes: list[ArrowStatement] = []
     for number, spec in enumerate(specs, start=1):

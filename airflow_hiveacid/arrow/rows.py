@@ -1,8 +1,7 @@
 """Rows that a caller gives as Arrow data, as columns of a table's Hive types.
 
-Input is any Arrow data, and a table. Output is the columns of the table that the rows have, each in
-the Arrow type in which it is written. A value is converted only if the table's type holds exactly
-this value. Anything else is refused before a transaction begins.
+Each has the Arrow type in which it is written. A value is converted only if the table's type holds
+exactly this value. Anything else is refused before a transaction begins.
 """
 
 from __future__ import annotations
@@ -113,7 +112,6 @@ def check_days(values: Values, names: Iterable[str]) -> None:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece, without dictionaries."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     chunk = column.combine_chunks()
@@ -128,7 +126,6 @@ class _Conversion:
         self._is_orc = table.storage.format is FileFormat.ORC
 
     def of(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
-        """Return the values in this type."""
         found = values.type
         match hive_type:
             case StructType(fields=fields) if pa.types.is_struct(found):

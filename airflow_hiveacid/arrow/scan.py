@@ -1,9 +1,9 @@
 """The live rows of a table under a snapshot as Arrow batches, with the rows of a simple condition.
 
-Input is a view of the table. Output is a plan of plain values, whose batches are read by several
-threads without the metastore. Partitions and stripes that cannot contain a row of the condition are
-not read. The rows come partition by partition and bucket by bucket, in the order of row IDs, so two
-reads of one plan give the same rows in the same order.
+A plan has plain values; several threads read its batches, without the metastore. Partitions and
+stripes that cannot contain a row of the condition are not read. The rows come partition by
+partition and bucket by bucket, in the order of row IDs, so two reads of one plan give the same rows
+in the same order.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -
 
     Raises:
         SparkNeededError: engines may read the value of a partition differently.
-        StorageError: the files cannot be listed; see `TableView`.
     """
     table = view.table
     used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]

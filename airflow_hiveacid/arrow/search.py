@@ -1,9 +1,7 @@
 """The search for the live rows that a statement changes: keys and row IDs only.
 
-Input is a table under a snapshot, a condition that limits where rows can be, and a function that
-picks rows of a batch. Output is the row IDs of the picked live rows, file by file, with the columns
-that the pick has read. No other column is read. Stripes whose statistics exclude the condition are
-not read, and delete events only for files with a picked row.
+No columns are read but those that the pick of a batch's rows needs. Stripes whose statistics
+exclude the condition are not read, and delete events only for files with a picked row.
 """
 
 from __future__ import annotations
@@ -212,11 +210,7 @@ class _FilePart:
 def stripes_where(
     table: TableInfo, file: TargetFile, tail: OrcTail, condition: Condition
 ) -> tuple[int, ...]:
-    """Return the stripes of a file that may contain a row that meets a condition.
-
-    Raises:
-        UnsupportedFileError: the file contains row changes from before Hive 3.
-    """
+    """Return the stripes of a file that may contain a row that meets a condition."""
     check_rows(file.data, tail)  # see `_part_of`
     used = columns_of(condition)
     fields = _fields(table, file, tail, [c.name for c in table.columns if c.name in used])
@@ -272,10 +266,7 @@ def _stripes(
 def _ranges(
     table: TableInfo, tail: OrcTail, fields: Sequence[FieldPlan], stripe: int
 ) -> dict[str, tuple[Constant, Constant]]:
-    """Return the least and the greatest value of whole-number and date columns in one stripe.
-
-    Strings have no ranges here, because writers shorten them.
-    """
+    """Return the ranges of whole-number and date columns in one stripe; writers shorten strings."""
     types = {column.name: column.type for column in table.columns}
     ranges: dict[str, tuple[Constant, Constant]] = {}
     for field in fields:

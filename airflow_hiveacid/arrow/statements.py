@@ -431,12 +431,10 @@ def _truncate(kind: str, statement: SimpleTruncate, client: MetastorePort) -> Ar
 
 
 def _arrays(table: TableInfo, values: Columns) -> dict[str, pa.Array]:
-    """Return constants as arrays of their columns' types."""
     return {name: array_of(column, column_type(table, name)) for name, column in values.items()}
 
 
 def _data_of(table: TableInfo, values: Values) -> dict[str, pa.Array]:
-    """Return the data columns of rows."""
     names = {column.name for column in table.columns}
     return {name: array for name, array in values.items() if name in names}
 

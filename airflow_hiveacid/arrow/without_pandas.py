@@ -1,9 +1,8 @@
 """Arrow without pandas, until another part of the process needs pandas.
 
-Arrow imports pandas together with its first scalar, to recognise pandas' objects. This import takes
-0.4 CPU seconds, half of what a small statement takes. While no module has imported pandas, there
-are no such objects. So Arrow is made to look for pandas now and not to find it. If pandas is
-imported later, Arrow looks for it again.
+Arrow imports pandas together with its first scalar, to recognise pandas' objects. This takes 0.4
+CPU seconds, half of a small statement. So Arrow is made to look for pandas now and not to find it,
+and looks again if another module imports pandas later.
 """
 
 from __future__ import annotations

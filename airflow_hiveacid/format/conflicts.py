@@ -23,8 +23,7 @@ from airflow_hiveacid.format.errors import MetastoreVersionError
 class ServerEnum(enum.Enum):
     """Base class of the enumerations whose values a metastore sends.
 
-    A newer server may send a value without a member. It must not hide the rest of an answer, so it
-    becomes an object that shows the value and differs from every member.
+    A newer server's unknown value becomes an object that shows it and differs from every member.
 
     Example:
         >>> LockType.received("blue").value, LockType.received("blue").is_known
@@ -184,8 +183,8 @@ def conflict(mine: DataOperation, theirs: DataOperation, generation: MetastoreGe
     """Return whether a commit fails because a different transaction committed first.
 
     Both must have written to the same partition, and the other must have committed after `mine` was
-    opened. V4 checks for conflicts only if the commit request states that the transaction held no
-    exclusive write lock.
+    opened. V4 checks only if the commit request states that the transaction held no exclusive write
+    lock.
     """
     return (recorded_as(mine), recorded_as(theirs)) in _CONFLICTS[generation]
 

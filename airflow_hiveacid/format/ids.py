@@ -1,7 +1,7 @@
 """Distinct types for the kinds of IDs.
 
-A transaction ID and a write ID are both integers but have different meanings. With separate types,
-mypy reports a mix-up. Values are plain `int` at run time, except an attempt ID.
+With separate types, mypy reports a mix-up. Values are plain `int` at run time, except an attempt
+ID.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hide secrets that this process has read from all error messages.
 
-A server may quote a password or token in its error, and our errors quote the server.
-`HiveAcidError` therefore hides known secrets, in plain text and in encoded forms.
+`HiveAcidError` hides them, in plain text and in encoded forms: a server may quote a password or
+token in its error, and our errors quote the server.
 
 Example:
     >>> _ = keep_secret("open sesame")
@@ -59,10 +59,7 @@ def without_secrets(text: str) -> str:
 
 
 def uncut(text: str) -> tuple[int, int]:
-    """Return the bounds of the part of a text without a part of a cut secret.
-
-    The text is cut between lines, so only a secret with several lines may be cut.
-    """
+    """Return the bounds of the part of a text without a part of a secret cut between lines."""
     begin, end = 0, len(text)
     for form in chain.from_iterable(tuple(_known.values())):
         for cut in (newline.end() for newline in re.finditer("\n", form)):

@@ -1,8 +1,7 @@
 """Parse and print directory and file names; only this module handles underscores and padding.
 
-Input is single path components. Output is parsed names; their string form is the name that Hive
-writes. Like Hive's (AcidUtils.parseBase, parsedDelta), the parser accepts any padding. Must not
-depend on listings or on visibility.
+The string form of a parsed name is the name that Hive writes. Like Hive's (AcidUtils.parseBase,
+parsedDelta), the parser accepts any padding.
 
 Example:
     >>> str(DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0)))

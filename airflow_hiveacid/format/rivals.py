@@ -79,7 +79,6 @@ def committed_since(
 
 
 def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
-    """Return the ascending write IDs that are visible in `seen` but not in `began`."""
     later = range(began.high_watermark + 1, seen.high_watermark + 1)
     return [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
 

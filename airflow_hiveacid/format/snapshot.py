@@ -334,13 +334,11 @@ def _sorted_disjoint(
 
 
 def _lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
-    """Return the lower of the given ID and the lowest open ID; None if both are missing."""
     candidates = [*opened[:1], *([] if given is None else [given])]
     return min(candidates, default=None)
 
 
 def _holds(ids: tuple[int, ...], wanted: int) -> bool:
-    """Return whether a sorted list contains an ID."""
     index = bisect_left(ids, wanted)
     return index < len(ids) and ids[index] == wanted
 

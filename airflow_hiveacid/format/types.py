@@ -1,7 +1,6 @@
 """Parse and print Hive types, such as `array<struct<a:decimal(10,2)>>`.
 
-Input is the type of a column as the metastore stores it. Output is one immutable object per type.
-Must not depend on the types of Arrow, ORC or Spark; packages with such types convert these.
+Packages with types of Arrow, ORC or Spark convert these.
 
 Example:
     >>> str(parse_type("MAP<String, Decimal>"))

@@ -78,11 +78,10 @@ class _PrintableRecords(logging.Handler):
     """Escapes our records before the handlers of other loggers, such as Airflow's, see them.
 
     A logger's filters do not apply to the loggers below it, but its handlers do, and they run
-    before those of the loggers above. So no other library's records change.
+    before those of the loggers above.
     """
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Escape the record's texts; only errors and the format itself keep their line breaks."""
         if isinstance(record.args, tuple):
             record.args = tuple(printable(a) if isinstance(a, str) else a for a in record.args)
         record.msg, record.args = printable(record.getMessage(), keep="\n\t"), None

@@ -159,7 +159,6 @@ class LakeTransaction:
         return TransactionTable(self, TableRef.parse(name))
 
     def _add(self, ref: TableRef, describe: Describe) -> None:
-        """Check a statement, and add it."""
         if self._is_over:
             raise ConfigurationError(
                 "the transaction's block has ended; move this change into the block of `with"

@@ -1,7 +1,6 @@
 """An open connection to a metastore, and the snapshots that its tables hold.
 
-A transaction, a snapshot and a call each get their own client, because a client belongs to one
-thread.
+A transaction, a snapshot and a call each get a client of their own: it belongs to one thread.
 """
 
 from __future__ import annotations

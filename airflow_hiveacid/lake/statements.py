@@ -1,8 +1,7 @@
 """Statements over Arrow rows: their specs, and their rows in the table's types.
 
-Input is the arguments of a call. Output is the spec, as an operator would make it, and the
-statement for the engine in one process. Everything that can be refused without reading the table is
-refused here, before a transaction exists.
+Everything that can be refused without reading the table is refused here, before a transaction
+exists.
 """
 
 from __future__ import annotations
@@ -181,9 +180,7 @@ def simple_condition(
 ) -> Condition | None:
     """Return a condition of a scan or DELETE; None for all rows.
 
-    Raises:
-        ExpressionError: the condition is invalid, or only Spark can evaluate it.
-        ConfigurationError: a parameter is missing, unused or invalid.
+    Raises ExpressionError if it is invalid, or only Spark can evaluate it.
     """
     values = where_parameters(where, parameters)
     if where is None or where.strip().lower() == _EVERY_ROW:

@@ -56,8 +56,7 @@ def touching(
 ) -> Callable[[], Touched]:
     """Return a function that finds the touched partitions; it can be called several times.
 
-    There may be ten thousand partitions, and `ask` runs Spark jobs to select the touched
-    partitions. So `ask` runs again only if the table's partitions have changed.
+    `ask` may run Spark jobs, so it runs again only if the table's partitions have changed.
     """
     remembered = functools.lru_cache(maxsize=1)(ask)
 

@@ -1,9 +1,8 @@
 """Scan of live rows and of row changes on executors with our own reader.
 
-Our reader reads every file correctly. The input is pieces of work: plain values that `live_files`
-or `ChangedFiles` makes on the driver. The output is Arrow batches with Spark's types, as in
-`orc_frame.live_rows`. Timestamps are in microseconds, and char values have no padding, as in Hive's
-comparisons. Changes also have a mark of inserted rows, and the write ID of the change.
+The pieces of work are plain values. The batches have Spark's types: timestamps are in microseconds,
+and chars have no padding, as in Hive's comparisons. Changes also have a mark of inserted rows, and
+the write ID of the change.
 """
 
 from __future__ import annotations
@@ -62,10 +61,7 @@ class TargetFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainPiece:
-    """A file of an insert-only or flat table for a task, with its number, as plain values.
-
-    `position` is the name of the column with the file number.
-    """
+    """A file of an insert-only or flat table for a task, with its number in column `position`."""
 
     number: int
     file: PlainFile
@@ -76,10 +72,9 @@ class PlainPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidPiece:
-    """Data files of one bucket, or stripes of one file, with their delete files, as plain values.
+    """Data files of one bucket, or stripes of one file, with their delete files.
 
-    `numbers` are the numbers of the files; `position` is the name of the column with the
-    `POSITION_FIELDS`.
+    `numbers` are those of the files; `position` is the column with the `POSITION_FIELDS`.
     """
 
     numbers: tuple[int, ...]

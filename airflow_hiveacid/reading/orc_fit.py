@@ -63,9 +63,8 @@ class FileFit:
     """The verdict on one data file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
-    may read the file.
-    `others` are the buckets of rows that do not belong to the bucket in the file's name.
+    `why_not` is the reason why Spark's reader must not read the file, or None. `others` are the
+    buckets of rows that do not belong to the bucket in the file's name.
     """
 
     rows: int
@@ -133,8 +132,7 @@ def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:
 def check_rows(file: AcidFile, tail: OrcTail) -> None:
     """Before any task runs, refuse a file with row changes from before Hive 3.
 
-    A task that reads such a change would refuse it, too. But this task may never run, because other
-    rows may satisfy `LIMIT 1`.
+    The task that would refuse it may never run, because other rows may satisfy `LIMIT 1`.
     """
     require_new_rows(file, tail)
     has_operations = tail.integer_range(row_schema.OPERATION_COLUMN_ID) is not None

@@ -1,16 +1,11 @@
 """Pieces of work, packed into tasks; a task unpacks only its own pieces.
 
-Starting a task costs more than reading a small file, so small pieces share a task. A task gets
-enough pieces to be worth starting, and few enough that every core gets work.
+A task gets enough small pieces to be worth starting, and few enough that every core gets work.
 
-All tasks of a frame get the same function. This function contains every piece. If pieces were
-objects, each task would unpickle all of them. The total cost would be quadratic in the number of
-pieces. As bytes, a piece is unpickled only in the task that needs it. Several pieces may share
-values: a table's columns, a snapshot's write IDs, the delete files of a bucket. Each shared value
-is stored once. A worker caches shared values for its next task. A file contains the name of its
-store, so no piece contains a store client.
-
-Input and output are plain frozen dataclasses. Must not depend on Spark.
+All tasks of a frame get the same function, with every piece. As bytes, a piece is unpickled only in
+its own task; otherwise the total cost would be quadratic. Values that several pieces share (a
+table's columns, write IDs, the delete files of a bucket) are stored once, and a worker keeps them
+for its next task.
 
 Example:
     >>> from airflow_hiveacid.format.table import PartitionName
@@ -94,10 +89,9 @@ def into_tasks(
 ) -> list[tuple[_T, ...]]:
     """Group pieces into tasks, in order; all pieces of a task have the same kind.
 
-    A task reads at most `TASK_BYTES`, except if a single piece is larger. Tasks are smaller if each
-    core would otherwise get fewer than `_TASKS_PER_CORE` tasks. With several tasks per core, all
-    cores finish at about the same time. But the limit has a minimum, so that starting a task never
-    costs more than running it.
+    A task reads at most `TASK_BYTES`, except if a single piece is larger. Tasks are smaller, within
+    reason, if each core would otherwise get fewer than `_TASKS_PER_CORE` tasks: so all finish at
+    about the same time.
     """
     sizes = [work(piece) for piece in pieces]
     even = sum(sizes) // max(1, _TASKS_PER_CORE * cores)
@@ -115,10 +109,7 @@ def into_tasks(
 
 @dataclass(frozen=True, slots=True)
 class Packed(Generic[_T]):
-    """Pickled pieces, indexed by task number.
-
-    `common` contains the values that several pieces share.
-    """
+    """Pickled pieces, indexed by task number; `common` has the values that several pieces share."""
 
     tasks: tuple[bytes, ...]
     common: tuple[bytes, ...]

@@ -1,7 +1,6 @@
 """Check of an insert-only table's files: whether Spark's readers read each file correctly.
 
-The input is files and a request; the output is a verdict on each file, from its footer. If Spark
-would read a file differently than Hive, our own reader (`storage.plain`) reads it.
+If Spark would read a file differently than Hive, our own reader (`storage.plain`) reads it.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ class PlainVerdict:
     """The verdict on one file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
-    may read the file with `manner`.
+    `why_not` is the reason why Spark's reader must not read the file; None if it may, with
+    `manner`.
     """
 
     rows: int

@@ -29,10 +29,7 @@ _PARTITION_BITS: Final = 24
 
 
 def file_number(partition: int, file: int) -> int:
-    """Return the number of a file, from its position and its partition's, of those that are read.
-
-    A position that is too large for its bits raises OverflowError.
-    """
+    """Return the number of a file, from its position and its partition's; OverflowError beyond."""
     if file >> FILE_BITS or partition >> _PARTITION_BITS:
         raise OverflowError(f"partition {partition}, file {file}")
     return partition << FILE_BITS | file
@@ -63,10 +60,7 @@ RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "stri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """The least and the greatest value of a range, both inclusive; None means no bound.
-
-    `is_empty` is True if no value is wanted. NULL is in no range.
-    """
+    """The least and greatest value, inclusive; None: no bound; `is_empty`: no value. Never NULL."""
 
     low: object = None
     high: object = None

@@ -1,8 +1,4 @@
-"""Snapshots of tables for a reader, held by a transaction.
-
-A read is a transaction, too. The read holds a shared lock on its tables and stays open, so that
-cleaners wait.
-"""
+"""Snapshots of tables for a reader, held by a transaction with a shared lock: cleaners wait."""
 
 from __future__ import annotations
 
@@ -32,9 +28,8 @@ _MOST_BEGINNINGS: Final = 4
 class ReadSnapshot:
     """A snapshot of some tables, valid inside the `with` block that returned it.
 
-    `confirm_alive` raises an error if the snapshot's transaction has ended. For example, a later
-    reader with the same job key may have begun. `taken_s` returns a time before the snapshot was
-    taken, by the metastore's clock. `taken_s` returns None if the metastore does not report its
+    `confirm_alive` raises an error if the snapshot's transaction has ended. `taken_s` returns a
+    time before the snapshot was taken, by the metastore's clock, or None if it does not report its
     time.
     """
 
@@ -92,10 +87,9 @@ def held_snapshot(
 ) -> Iterator[ReadSnapshot]:
     """Hold a snapshot over an open connection; see `read_snapshot`.
 
-    The `attempt` of a reader in a task is the ID of the task's try. Neither an earlier try nor a
-    kill request for that try ever ends a later try. The later try continues even if the earlier try
-    opens its transaction last. A process that kills the job can find the reader's lock at any
-    moment, like a writer's lock (docs/decisions/restarts.md).
+    The `attempt` of a reader in a task is the ID of the task's try. No earlier try, nor a kill
+    request for it, ends a later one. A process that kills the job finds the reader's lock like a
+    writer's (docs/decisions/restarts.md).
     """
     infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():

@@ -1,8 +1,7 @@
 """A table under one snapshot: its partitions, files and states, for any engine.
 
-The input is a table and a snapshot. The files are listed and the table's state is resolved once, in
-this process. What scans get is plain values (files, write IDs), so that a retried task reads the
-same rows.
+The files are listed once, in this process. Scans get plain values (files, write IDs), so that a
+retried task reads the same rows.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def view_of(  # noqa: PLR0913 - each argument is a part of the view
 
     A table without transactions has no write IDs, so all its files are visible. If the reader's own
     transaction has staged files, the view contains their rows as if the files were committed.
-    `past` is the table as of an earlier version. An earlier version has no staged files.
+    `past` is the table as of an earlier version.
     """
     touched = touched or Touched()
     partitions = touched.partitions(client, table)
@@ -97,9 +96,8 @@ class TableView:
     Rows outside `ranges` are not wanted. `is_narrow` is True if `partitions` contains only
     partitions that the statement can touch.
 
-    Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
-    if the files cannot be read. These members raise VersionGoneError if files of a `past` version
-    are missing.
+    Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError,
+    and VersionGoneError if files of a `past` version are missing.
     """
 
     table: TableInfo

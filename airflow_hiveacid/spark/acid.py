@@ -1,8 +1,6 @@
 """The transaction of a user's PySpark program, from the task's spec to its result.
 
-Users import this module from `airflow_hiveacid.acid`; the docstring there explains its use. The
-input is a job's spec with the tables that the program may access. The program gets a `Transaction`;
-the job returns a result.
+Users import it from `airflow_hiveacid.acid`; the docstring there explains its use.
 """
 
 from __future__ import annotations
@@ -63,17 +61,13 @@ _OVER: Final = (
 
 
 class AlreadyDoneError(Exception):
-    """The signal that an earlier try of the task has already committed.
-
-    This exception is not a failure. A program must let this exception propagate to `run`.
-    """
+    """The signal that an earlier try has committed: no failure, so let it propagate to `run`."""
 
 
 class Task:
-    """The Airflow task of a program, with its job and, after the commit, its result.
+    """The Airflow task of a program; `run` passes it to the program, which opens a transaction.
 
-    `run` passes the task to the program. The program passes the task to `transaction`. Mutable:
-    `result` is set when the transaction ends.
+    Mutable: `result` is set when the transaction ends.
     """
 
     def __init__(self, job: JobContext, restart_state: RestartState) -> None:
@@ -85,7 +79,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """A table that the task declares, and the strongest operation declared for the table."""
+    """A table that the task declares, and the strongest operation declared for it."""
 
     table: TableInfo
     operation: DataOperation
@@ -104,8 +98,8 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 class Transaction:
     """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share a transaction. Statements and reads of such threads run one at a time. A
-    statement that fails raises a HiveAcidError. The transaction can then no longer commit.
+    Threads may share a transaction. Their statements and reads run one at a time. A statement that
+    fails raises a HiveAcidError, and the transaction can no longer commit.
     """
 
     def __init__(
@@ -255,7 +249,6 @@ class Transaction:
             self._is_over = True
 
     def _look_back(self) -> None:
-        """Check that no statement has failed."""
         if self._failure is not None:
             raise ConfigurationError(
                 f"a statement of the transaction failed ({self._failure}), but the program caught"
@@ -391,9 +384,9 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
 def run(program: ProgramFunction) -> None:
     """Run a program for its task; after a failure, exit with the result's exit code.
 
-    Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. Another
-    transaction may commit a conflicting change before this transaction publishes anything. In that
-    case, call the program again, as an Airflow retry would.
+    Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. If
+    another transaction commits a conflicting change before this one publishes anything, the program
+    is called again, as by an Airflow retry.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")

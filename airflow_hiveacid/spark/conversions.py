@@ -1,9 +1,8 @@
 """Conversion of a table to another kind: in place, by moving files, or through a copy.
 
-A full-ACID table becomes flat only through a copy. CREATE TABLE AS SELECT creates the copy as an
-insert-only table. Meanwhile, other transactions can read and write the original table. Then the
-copy is converted to flat, compared with the original, and renamed to the original's name
-(`exchange`).
+A full-ACID table becomes flat only through a copy: CREATE TABLE AS SELECT makes it as an
+insert-only table, while others read and write the original. Then it is made flat, compared with the
+original, and renamed to its name (`exchange`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The steps of every application: read the spec, run the body, write the result.
 
-The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result may
-be a typed error. The result is written to the spec's `result_uri`. The process ends with the exit
-code of that result (`jobs.results.ExitCode`).
+The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result,
+perhaps a typed error, is written to the spec's `result_uri`, and gives the process's exit code
+(`jobs.results.ExitCode`).
 
 If `HIVEACID_STOP_AT=<step>` is set, the driver kills itself with SIGKILL when the transaction
 reaches that step. Tests use this variable to prove that a job publishes all of its changes or none.
@@ -84,7 +84,7 @@ JobFunction = Callable[[JobContext], JobResult]
 def main(kind: str, job_function: JobFunction) -> NoReturn:
     """Run one of our applications, and end the process with the result's exit code.
 
-    The process ends without Python's clean-up, because the clean-up takes too long for small jobs.
+    Python's clean-up is left out, because it takes too long for small jobs.
     """
     code = run_application(kind, job_function)
     logging.shutdown()
@@ -228,9 +228,8 @@ def _shipped(name: str) -> Iterator[Path]:
 def check_answerable(spec: JobSpec) -> None:
     """Check that the result can be written, by writing a probe file next to it.
 
-    Without this check, a task could fail to write its result after its change is committed. An
-    outage of the store (StoreUnavailableError) is temporary, other errors are not
-    (ResultUnwritableError).
+    Otherwise, a task could fail to write it after its change is committed. An outage of the store
+    (StoreUnavailableError) is temporary, other errors are not (ResultUnwritableError).
     """
     if spec.result_uri is None:
         return
@@ -322,7 +321,6 @@ def _write(uri: str, content: bytes) -> None:
 
 
 def _user() -> str:
-    """Return the user of this process, and $HADOOP_USER_NAME if the variable is set."""
     number = os.geteuid()
     try:
         name = pwd.getpwuid(number).pw_name

@@ -1,9 +1,8 @@
 """The source columns from which each column of a query gets its values.
 
-Input is a query or an expression in Spark SQL, and the columns of the tables that it reads. Output
-is the origins of each column. sqlglot parses the SQL, and this module resolves names as Spark does.
-sqlglot's own `lineage` also reports columns that the values do not come from, such as those of the
-second query of EXCEPT, and takes the first of two columns of the same name.
+sqlglot parses the SQL, and this module resolves names as Spark does. sqlglot's own `lineage` also
+reports columns that the values do not come from, such as those of the second query of EXCEPT, and
+takes the first of two columns of the same name.
 
 An origin is never wrong: if a column cannot be traced with certainty, its origins are None. Columns
 that only filter, join, group or sort rows are no origins.
@@ -139,7 +138,7 @@ class _UntracedError(Exception):
 
 @dataclass(slots=True)
 class _Names:
-    """The names that the expressions of one SELECT can use. The object is mutable.
+    """The names that the expressions of one SELECT can use. Mutable.
 
     `visible` is the columns of `*`. `tables` maps each table's name to its columns, or to None if
     two tables have it. `aliases` are the earlier columns of the SELECT, `keys` those of USING.
@@ -173,7 +172,6 @@ class _Names:
         self.visible = Relation(columns=(*keys.items(), *rest))
 
     def every(self, name: str | None) -> Columns:
-        """Return the columns of `*`, or of `name.*`."""
         relation = self.visible if name is None else self.tables.get(name.lower())
         is_vague = self.open_tables if name is None else self.keys
         if relation is None or relation.open_table is not None or is_vague:
@@ -407,7 +405,6 @@ def _is_refused(node: exp.Expr) -> bool:
 
 
 def _of_files(location: str, name: str) -> Origins:
-    """Return the origins of a column of files, whose columns are not known."""
     return None if name in _HIDDEN else frozenset({Origin(location, name)})
 
 

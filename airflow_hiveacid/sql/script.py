@@ -2,9 +2,8 @@
 
 Other packages import only this module and `origins` of the package `sql`.
 
-Input is a script of one or more statements. Output is a `Statement` for each, with its position and
-its job: a statement for the metastore, or the spec that an operator would create. Tables are not
-accessed, so the job checks whether columns exist. Unknown syntax is refused.
+The job of a `Statement` is one for the metastore, or the spec that an operator would create. Tables
+are not accessed, so the job checks whether columns exist. Unknown syntax is refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
@@ -75,10 +74,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script: its number, its line and column (each from 1) and its job.
-
-    `parameters` are the names of the statement's markers.
-    """
+    """One statement of a script: its number, its line and column (each from 1) and its job."""
 
     number: int
     line: int

@@ -362,8 +362,7 @@ def murmur3_words(words: Sequence[Hashes]) -> Hashes:
 def murmur3_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Hashes:
     """Return the hash of each byte string `data[offsets[i]:offsets[i + 1]]`.
 
-    Each step hashes one 32-bit word of every value that has such a word. Values are sorted by
-    length, longest first. So the unfinished values are at the front.
+    Each step hashes one 32-bit word of every value that has one; the longest come first.
 
     Example:
         >>> data = np.frombuffer("é".encode(), np.uint8)

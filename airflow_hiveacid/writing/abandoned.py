@@ -5,8 +5,7 @@ entries record the directories that an attempt was about to publish. Only those 
 current locations are removed: a renamed table keeps its ledger, but a different table may now be at
 the old location.
 
-On a store with uploads, the open uploads of an aborted attempt are aborted first, because a file of
-an upload that completed later would remain.
+The open uploads of an aborted attempt are aborted first.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ def remove_abandoned(
 
 
 def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bool:
-    """Return whether an attempt can have published a directory.
-
-    Other programs may write entries, too. An entry must not lead out of the table's directories.
-    """
+    """Return whether an attempt can have published a directory, which is in the table's own."""
     location, _, name = directory.rpartition("/")
     parsed = parse_directory_name(name)
     low = getattr(parsed, "low", entry.write_id)
@@ -66,11 +62,7 @@ def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bo
 
 
 def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:
-    """Remove an attempt's notes on its uploads, and abort the noted uploads.
-
-    An attempt reads these notes to complete its uploads. The store's list of uploads may be
-    incomplete: MinIO lists no uploads below a directory.
-    """
+    """Abort the uploads that an attempt noted, and remove the notes; MinIO's list is incomplete."""
     token = token_of(entry.txn_id, entry.attempt)
     uploaded = [d for d in directories if publishes_files(scheme_of(d))]
     for top in {Staging.of(table, d.rpartition("/")[0], token).top for d in uploaded}:

@@ -113,10 +113,7 @@ def _compact(job: WritingJob, engine: CompactionEngine, run: TablesPlan, window:
 
 @contextmanager
 def _stopping(engine: CompactionEngine, window: Window) -> Iterator[None]:
-    """Cancel the engine's tasks during a block once the window stops them.
-
-    Cancel them again and again, because a compaction may start its next tasks after a cancel.
-    """
+    """Cancel the engine's tasks during a block, again and again, once the window stops them."""
     end = threading.Event()
 
     def watch() -> None:

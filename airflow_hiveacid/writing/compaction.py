@@ -101,8 +101,8 @@ class CompactionEngine(ABC):
 class Compactor:
     """The compactor of one partition. Not thread-safe.
 
-    `client` is the connection of its thread. `shared` are the notes of the table, for all
-    compactors of a job. The compaction's steps fail once the window stops it.
+    `client` is the connection of its thread, `shared` the job's notes of the table. Steps fail once
+    the window stops the compaction.
     """
 
     job: WritingJob
@@ -284,8 +284,7 @@ class Compactor:
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
         """Record that this provider made a queue entry, before Hive's cleaner can process it.
 
-        Another client's compaction ends the guarantee that a table's versions stay readable
-        (docs/decisions/versions.md).
+        Another client's compaction ends the guarantee for versions (docs/decisions/versions.md).
         """
         aborted = work.snapshot.write_ids(self.facts.table.ref).aborted
         own = OwnCompaction(entry_id=entry_id, aborted=aborted)
@@ -392,10 +391,7 @@ class Compactor:
         files: Sequence[StagedFile],
         staging: Staging,
     ) -> list[StagedFile]:
-        """Stage an empty file for each result without rows, so that engines see the directory.
-
-        A result without rows still replaces its inputs.
-        """
+        """Stage an empty file for each result without rows, which still replaces its inputs."""
         table = self.facts.table
         missing = {str(o) for o in outputs} - {f.directory for f in files}
         return [
@@ -415,10 +411,9 @@ class Compactor:
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
 
-        Call this after taking our snapshot. Then every transaction that starts later sees every
-        write that our snapshot shows. Other open compactions do not count as readers. Our
-        compactions choose a base in the same way as Hive 3.1, and the queue prevents concurrent
-        compactions by Hive.
+        Call this after taking our snapshot. Then later transactions see every write that it shows.
+        Open compactions do not count: ours choose a base as Hive 3.1, and the queue prevents
+        concurrent ones by Hive.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return False
@@ -427,8 +422,7 @@ class Compactor:
     def _is_pointless(self, plan: compaction.CompactionPlan, work: CompactionWork) -> bool:
         """Return True, and refuse the compaction, if its input rows were replaced or removed.
 
-        Call this while holding the lock. Before the lock was granted, any other job could overwrite
-        or truncate the rows. Then there is nothing left to compact.
+        Call this while holding the lock: before, another job could overwrite or truncate the rows.
         """
         table = self.facts.table
         newest = work.txn.newest(table.ref)
@@ -472,8 +466,7 @@ def _made_later(plan: compaction.CompactionPlan, state: AcidState) -> str | None
     """Describe the wider compaction result of a different client; return None if none exists.
 
     A wider result is not live in our snapshot, so readers would read both that result and our base.
-    A 4.0.1 metastore may return a list of write IDs that ends too early. While the metastore has no
-    record of a committed write of a table, the list ends at the lowest uncommitted write.
+    A 4.0.1 metastore's list of write IDs may end too early, at the lowest uncommitted write.
     """
     wider = compaction.read_beside(plan, [d.name for d in state.directories])
     if not wider:

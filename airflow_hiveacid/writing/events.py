@@ -1,9 +1,8 @@
 """Events: the rows that bring row changes to the writers.
 
-A delete event contains the row ID of an old row. An insert event contains a new row. An update is a
-delete event and an insert event. An insert event omits columns that a statement does not change. An
-update's insert event also contains the old row's ID. The writer fetches the omitted columns from
-the old row, exact to the nanosecond.
+A delete event contains the row ID of an old row, an insert event a new row. An update is both: its
+insert event omits columns that the statement does not change, and contains the old row's ID, so
+that the writer fetches them from the old row, exact to the nanosecond.
 
 Columns of events:
 

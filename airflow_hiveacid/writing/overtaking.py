@@ -48,10 +48,9 @@ def hiding_directory(
 ) -> str | None:
     """Return the URI of a directory that would hide rows of the write ID `own`, or None.
 
-    A write ID that is not known to be open or aborted is treated as committed. If this assumption
-    is wrong, the only cost is a restart. The restart gets a write ID above all existing write IDs.
-    `partitions` are the existing partitions that the write will change, and `write_ids` is the
-    table's newest list. After an overwrite (`replaces`), no newer row may remain.
+    A write ID that is not known to be open or aborted counts as committed, at the cost of a
+    restart. `partitions` are the existing partitions that the write will change, and `write_ids` is
+    the table's newest list. After an overwrite (`replaces`), no newer row may remain.
     """
 
     def look(partition: PartitionInfo, names: Sequence[str]) -> str | None:

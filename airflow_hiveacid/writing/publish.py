@@ -104,10 +104,7 @@ def is_delete_directory(text: str) -> bool:
 
 
 def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
-    """Return the numbers of inserted, updated and deleted rows of staged directories.
-
-    An update writes a delete event and a new row. An update is counted only under `updated`.
-    """
+    """Return the numbers of inserted, updated and deleted rows; an update counts only as one."""
     files = [file for directory in directories for file in directory.files]
     updated = sum(file.updated for file in files)
     return RowCounts(
@@ -223,8 +220,7 @@ class Publication:
     def publish(self, directories: Sequence[StagedDirectory]) -> None:
         """Rename every directory into place, or publish its files on a store without renames.
 
-        An existing directory is never changed (DirectoryExistsError). After an error, other
-        directories may be in place.
+        An existing directory is never changed (DirectoryExistsError).
         """
         side_by_side(self._publish_one, directories)
         log.info("published directories=%d", len(directories))

@@ -3,9 +3,7 @@
 A result with a `_v` suffix is invalid if its transaction aborts, and is then removed. A result
 without a suffix contains the rows of its inputs, and is valid as soon as it is renamed. So it is
 kept even if the transaction aborts, unless it would duplicate the rows of another compactor's
-result (`plan.compaction.doubles_rows`). Must not depend on Spark.
-
-A job lists a table's hidden directory once for all partitions that it compacts (`SharedNotes`).
+result (`plan.compaction.doubles_rows`).
 """
 
 from __future__ import annotations
@@ -55,11 +53,9 @@ class Replacement:
         """Remove directories that aborted compactors have left for the same write IDs.
 
         Of `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one, but Trino reads both. The
-        caller holds the lock that only compactors request. So the other compactor, which published
-        one of these directories, has ended. The transaction of the other compactor is aborted in
-        the snapshot that was taken with the lock. This method keeps directories that are not
-        aborted in that snapshot. A kept directory is an input. If this process was suspended, the
-        directory may also be the next compactor's result.
+        caller holds the lock that only compactors request, so the other compactor has ended. A
+        directory that is not aborted in the snapshot taken with the lock is kept: an input or, if
+        this process was suspended, the next compactor's result.
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):
@@ -73,11 +69,7 @@ class Replacement:
                 delete_directory(*open_location(f"{location}/{name}"))
 
     def _stop_the_dead(self, location: str) -> None:
-        """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
-
-        A compactor that publishes without a suffix would find our directory and stop; one with a
-        suffix uses a different name.
-        """
+        """Abort the open uploads of a suspended compactor, so that it cannot publish them later."""
         dead = [
             upload
             for upload in open_uploads(location)
@@ -114,9 +106,9 @@ def _without_suffix(directory: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class SharedNotes:
-    """The ledger and the notes of one table. Mutable and thread-safe: it remembers listings.
+    """The ledger and the notes of one table, listed once. Mutable and thread-safe.
 
-    `versions` are the notes about past versions, with one listing.
+    `versions` are the notes about past versions.
     """
 
     ledger: Ledger
@@ -136,9 +128,8 @@ class SharedNotes:
         """Confirm the ledger's entries of a partition's committed writes.
 
         `write_ids` and `txns` are of the snapshot of `state`. A writer writes its entry before it
-        commits. So if a listing is newer than a snapshot, it contains the entries of all writes
-        that the snapshot shows as committed. The ledger is listed again only if the partition has a
-        write that is not committed in the older snapshot.
+        commits, so the ledger is listed again only if the partition has a write that is not
+        committed in the snapshot of the last listing.
         """
         location = state.location.rstrip("/")
         with self._lock:

@@ -34,11 +34,11 @@ _MOST_BEGINNINGS: Final = 5
 
 @dataclass(slots=True)
 class RestartState:
-    """The part of a job's state that a restart keeps, such as the rank among the job's copies.
+    """The part of a job's state that a restart keeps. Mutable.
 
-    Mutable. `staged` contains the job's staged and uncommitted files. `not_kept` is the reason why
-    staged files cannot be used again, or None. `lost` is the reason for the last restart.
-    `handover` contains the transactions that a restart replaces, and the job's rank.
+    `staged` contains the job's staged and uncommitted files. `not_kept` is the reason why staged
+    files cannot be used again, or None. `lost` is the reason for the last restart. `handover`
+    contains the transactions that a restart replaces, and the job's rank.
     """
 
     not_kept: str | None = "it belongs to a program"
@@ -60,9 +60,8 @@ class RestartState:
 def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartState) -> JobResult:
     """Call `run`; if another transaction overtakes the job, repeat the call, at most four times.
 
-    If the job's own transaction was aborted, the job fails, even if the only reason was missed
-    heartbeats. The job cannot distinguish a time-out from an abort that a person has requested
-    (docs/decisions/restarts.md).
+    If the job's own transaction was aborted, the job fails: it cannot distinguish a time-out from
+    an abort that a person has requested (docs/decisions/restarts.md).
     """
     try:
         for beginning in itertools.count(1):

@@ -45,13 +45,12 @@ from airflow_hiveacid.writing.write import Write
 class PlannedStatement:
     """A statement that was checked against its tables: what it locks.
 
-    `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
-    operations on the table. These operations determine the lock. `partitions` returns the
-    partitions that the statement can touch now, if they are known. `fixed` contains these
-    partitions if the statement itself specifies them. The partitions in `fixed` need not exist.
-    `empties` selects the existing partitions that an overwrite replaces even without new rows. By
-    default, `empties` selects the partitions that the overwrite can touch. `details` are for the
-    result, once the statement's files are staged.
+    `kind` is the statement's name: `insert`, `merge` and so on. `operations` on the table determine
+    the lock. `partitions` returns the partitions that the statement can touch now, if they are
+    known; `fixed` contains those that the statement itself specifies, which need not exist.
+    `empties` selects the existing partitions that an overwrite replaces even without new rows; by
+    default, those that it can touch. `details` are for the result, once the statement's files are
+    staged.
     """
 
     kind: str
@@ -96,10 +95,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
         """Stage the files of a statement that sees `view`."""
 
     def run(self, change: _S, touched: Touched) -> StatementResult:
-        """Write one statement's files to staging.
-
-        Only the partitions in `touched` are locked.
-        """
+        """Write one statement's files to staging; only the partitions in `touched` are locked."""
         part = self._write.tables[change.table.ref]
         view = self.view(change.table, touched)
         part.check_locations(view.elsewhere.values())
@@ -222,9 +218,8 @@ def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> 
 def touched_partitions(changes: Sequence[PlannedStatement]) -> list[Touched]:
     """Return the partitions that each statement can touch now.
 
-    If several statements change a table, an earlier statement may add partitions that the metastore
-    does not list yet. So each of these statements gets only the partitions that the statement
-    itself specifies.
+    If several statements change a table, an earlier one may add partitions that are not listed yet,
+    so each gets only the partitions that it specifies itself.
     """
     count = Counter(change.table.ref for change in changes)
     scopes = [change.partitions() for change in changes]

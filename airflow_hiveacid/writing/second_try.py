@@ -5,9 +5,8 @@ can be reused if the statement would write the same files again. This holds for 
 no table: its rows come from values, from files, or from a query over these. If the files would now
 belong to a different root, or cannot be reissued, the whole INSERT runs again.
 
-All other overtaken jobs run again in full. An UPDATE, DELETE or MERGE must, because the overtaking
-transaction has replaced rows that the statement read. The result records whether files were reused
-and, if not, the reason (`details`, `retried`).
+Other overtaken jobs run again in full, because the overtaking transaction has replaced rows that
+the statement read. The result says why (`details`, `retried`).
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ def reissued(
 ) -> tuple[StagedDirectory, ...]:
     """Stage the directories of an earlier write again, with the write ID of a new write.
 
-    If a file cannot be written, files that were already written are removed with the write's
-    staging areas at all partition locations.
+    After an error, files that were already written are removed with the write's staging areas.
     """
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)

@@ -1,10 +1,7 @@
 """The statements of one write: where each stages its files, and the results.
 
-The statements run in order; each stages its files under its own statement ID. `finish` publishes
-the files of all statements.
-
-Statement IDs increase. Suppose a row and its delete event have the same write ID. Then Hive finds
-the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
+Statement IDs increase: if a row and its delete event have the same write ID, Hive finds the event
+only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations

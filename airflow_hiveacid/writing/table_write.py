@@ -158,9 +158,9 @@ class TableWrite:
     ) -> None:
         """Raise WriteConflictError if a transaction has committed a conflicting change meanwhile.
 
-        "Meanwhile" is since this job began. The conflict policy defines which changes conflict. The
-        metastore does its own conflict check at the commit. This earlier check also finds changes
-        that the metastore has not recorded, and changes that were committed before a restart.
+        "Meanwhile" is since this job began. By the conflict policy, this also finds changes that
+        the metastore, which checks at the commit, has not recorded, or that were committed before a
+        restart.
         """
         ref = self.table.ref
         began = self._txn.began.get(ref)
@@ -209,11 +209,10 @@ class TableWrite:
     def look_ahead(self) -> None:
         """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
 
-        Once the locks are granted, a check before writing has the same result as a check after
-        writing. So the early check can avoid useless work. An UPDATE, DELETE or MERGE must not even
-        read rows with a higher write ID than its own (OvertakenError). Hive 4 ignores a delete
-        event if its write ID is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So
-        Hive 4 would show both the old row and the new row.
+        The result is that of a check after writing, so it can avoid useless work. An UPDATE, DELETE
+        or MERGE must not even read rows with a higher write ID than its own (OvertakenError). Hive
+        4 ignores a delete event if its write ID is lower than the row's write ID
+        (VectorizedOrcAcidRowBatchReader). It would show both rows.
         """
         partitions = self._access.partitions or (
             () if self.table.is_partitioned else (PartitionName(),)
@@ -261,10 +260,9 @@ class TableWrite:
     ) -> None:
         """Add the directories of a statement; all their files must have been written.
 
-        A base replaces the directories that earlier statements have staged in its partition. The
-        replaced directories are not published, because readers would ignore them. `directories` is
-        empty if the statement changes nothing. By default, `operations` are all operations of this
-        write on the table.
+        A base replaces the directories that earlier statements have staged in its partition, which
+        readers would ignore. `directories` is empty if the statement changes nothing. By default,
+        `operations` are all operations of this write on the table.
         """
         replaced = {d.partition for d in directories if _is_base(d)}
         remaining = [d for d in self._directories if d.partition not in replaced]
@@ -297,8 +295,8 @@ class TableWrite:
         """Check, directly before publication, that the changes would not be lost.
 
         A client without a lock may have dropped the table (TableChangedError), and another
-        directory may hide the published files or have a final name. The ledger has no entry yet. So
-        no retry will treat that directory as this job's directory.
+        directory may hide the published files or have a final name. The ledger has no entry yet, so
+        no retry will treat that directory as this job's.
         """
         if self._directories:
             self.check_table()
@@ -335,8 +333,7 @@ class TableWrite:
     def check_published(self) -> None:
         """Raise OvertakenError if the published directories are not where readers look.
 
-        A client without a lock may have dropped a partition or moved it to a different location. A
-        later drop also removes the published directories.
+        A client without a lock may have dropped a partition or moved it to a different location.
         """
         if self.table.is_partitioned:
             self._check_locations(self._client.get_partitions(self.table, self._partitions))
@@ -437,9 +434,9 @@ def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> 
 class WriteOrder:
     """The tables to write, the job's run that writes them, and its terms.
 
-    `accesses` has one entry per written table; `reads` are the tables that are only read. Two
-    fields are for a restart. `handover` contains the transactions that the restart replaces, and
-    the job's rank. With `keeps_staged`, an abort leaves staged files in place for a restart.
+    `accesses` has one entry per written table; `reads` are the tables that are only read. For a
+    restart, `handover` has the transactions that it replaces, and the job's rank; with
+    `keeps_staged`, an abort leaves staged files in place.
     """
 
     run: Run

@@ -1,8 +1,8 @@
 """Naming of the files that hold two rows with one row ID.
 
-Input is a target and the error of a writer that got two changes of one row ID. Either two rows of a
-MERGE's source match one row, or two rows of the table have this row ID, as after a delta was
-copied. Then every change of one row would change both. The files tell the two cases apart.
+After the error of a writer that got two changes of one row ID: either two rows of a MERGE's source
+match one row, or two rows of the table have this row ID, as after a delta was copied. Then every
+change of one row would change both. The files tell the two cases apart.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def row_text(key: Key) -> str:
 
 
 def _holders(target: TableView, row: Key) -> tuple[str, ...]:
-    """Return the URI of each file with this row, once for each such row, of one partition.
+    """Return the URIs of the files with this row in one partition, once for each such row.
 
     Rows of different partitions may have the same row ID, so the longest list decides.
     """

@@ -16,7 +16,7 @@ the order of these states; each method moves all tables to the next state:
 If the transaction is known to be aborted, only this write's changes are undone: the renamed
 directories, the staging and the ledger entries. If the outcome of the commit is unknown, all files
 stay. `writing` chooses between these two cases only by the transaction's state
-(`Transaction.on_abort`). Must not depend on Spark.
+(`Transaction.on_abort`).
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ class Write:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run that makes this run unnecessary; None if this run is needed.
 
-        A transaction commits all its tables together, so the ledger of one table is sufficient. If
-        this run is needed, the method also removes files and entries of this job's aborted
-        attempts.
+        All tables are committed together, so the ledger of one is sufficient. If this run is
+        needed, files and entries of this job's aborted attempts are removed.
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
@@ -226,11 +225,7 @@ class Write:
 def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
     """Run a block as one write: commit at the end of the block, or roll back after an error.
 
-    Raises:
-        WriteConflictError: a conflicting transaction committed first. The error names the job of
-        that
-            transaction, if known.
-        HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
+    For errors, see `metastore.transactions.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None
     try:

@@ -117,10 +117,7 @@ class ExecutorsMissingError(ClusterError, RetryableError):
 
 
 class PartitionsFailedError(RetryableError):
-    """Maintenance failed for some partitions; the other partitions need not be repeated.
-
-    `done` maps each completed partition to its result.
-    """
+    """Maintenance failed for some partitions; `done` has the results of the others."""
 
     def __init__(
         self, *, table: object, failed: Mapping[str, str], of: int, done: Mapping[str, str]

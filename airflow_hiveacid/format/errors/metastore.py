@@ -37,10 +37,7 @@ class MetastoreInternalError(MetastoreUnavailableError):
 
 
 class MetastoreAnswerError(MetastoreUnavailableError):
-    """The metastore's response belongs to a different call, or cannot be read.
-
-    The metastore may have executed the call.
-    """
+    """The response belongs to a different call, or is unreadable; the call may have worked."""
 
     def __init__(self, *, uris: tuple[str, ...], method: str, reason: str) -> None:
         self.uris, self.method, self.reason = uris, method, reason
@@ -52,10 +49,7 @@ class MetastoreAnswerError(MetastoreUnavailableError):
 
 
 class ConnectionUnavailableError(MetastoreError, RetryableError):
-    """Airflow did not return the metastore's connection: it is missing, or Airflow cannot read it.
-
-    Airflow reports an outage of its database or secrets backend as a missing connection.
-    """
+    """Airflow did not return the metastore's connection; it reports outages as missing ones."""
 
     def __init__(self, *, conn_id: str, reason: str) -> None:
         self.conn_id, self.reason = conn_id, reason

@@ -33,10 +33,7 @@ class InvalidNameError(InputError):
 
 
 class SqlTextError(InputError):
-    """A SQL statement cannot be executed as written.
-
-    `line` and `column` count from 1.
-    """
+    """A SQL statement cannot be executed as written; `line` and `column` count from 1."""
 
     def __init__(
         self, *, statement: int, line: int, column: int, problem: str, remedy: str
@@ -277,10 +274,7 @@ class ConstraintViolationError(TableError):
 
 
 class ConversionRefusedError(TableError):
-    """A table cannot be converted, or the conversion would change its rows.
-
-    The table is unchanged.
-    """
+    """A table cannot be converted, or the conversion would change its rows; it is unchanged."""
 
     def __init__(self, *, table: object, to: str, why: str) -> None:
         self.to, self.why = to, why
@@ -365,5 +359,4 @@ class StatementChangedError(TableError):
 
 
 def _earlier(txn_id: int) -> str:
-    """Describe the earlier run; `txn_id` is 0 if its statement did not use a transaction."""
     return f"transaction {txn_id}" if txn_id else "an earlier try"

@@ -142,10 +142,7 @@ class CompactionFailedError(TransactionError):
 
 
 class CompactionCancelledError(TransactionError):
-    """The queue entry of a running compaction was withdrawn, so the compaction has stopped.
-
-    `state` is the entry's new state.
-    """
+    """The queue entry of a running compaction was withdrawn: it now has the state `state`."""
 
     def __init__(
         self, *, table: object, partition: str, entry_id: int, state: str, why: str

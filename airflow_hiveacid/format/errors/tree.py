@@ -93,10 +93,7 @@ def subclasses(cls: type[HiveAcidError]) -> Iterator[type[HiveAcidError]]:
 
 
 def typed(error: Exception) -> HiveAcidError:
-    """Return an error of ours unchanged, or one that describes an error of another library.
-
-    A job of many tables reports it for one table, and logs its traceback.
-    """
+    """Return an error of ours unchanged, or one that describes an error of another library."""
     if isinstance(error, HiveAcidError):
         return error
     found = JobFailedError(f"unexpected {type(error).__name__}: {error}")

@@ -77,10 +77,7 @@ class VersionNotSettledError(TransactionError, RetryableError):
 
 
 class VersionNotYetError(TransactionError, RetryableError):
-    """The requested time is still in the future according to the metastore's clock.
-
-    The metastore's clock may be behind Airflow's clock, which sets `data_interval_end`.
-    """
+    """The requested time is still in the future according to the metastore's clock."""
 
     def __init__(self, *, table: object, when: str, now: str) -> None:
         self.table, self.when, self.now = str(table), when, now

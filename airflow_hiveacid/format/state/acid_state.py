@@ -1,6 +1,6 @@
 """Choose the files of one root that a reader sees: base, deltas and original files.
 
-`selection` decides the status of each directory. Must not read file contents.
+`selection` decides the status of each directory.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -111,7 +111,7 @@ class AcidState:
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
     statement ascending. `originals` are live files without ACID columns, sorted by path, which
     decides their row IDs. `obsolete` contains directories sorted by name, then originals sorted by
-    path. Hidden files and directories are not included.
+    path.
     """
 
     location: str

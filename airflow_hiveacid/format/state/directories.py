@@ -134,8 +134,8 @@ class AcidDirectory:
     def may_be_raw(self) -> bool:
         """True if files may lack the ACID columns, for example after LOAD DATA.
 
-        Only the contents show it. As in Hive's isRawFormat, delete deltas, compacted bases and
-        deltas of several write IDs never contain such files.
+        As in Hive's isRawFormat, delete deltas, compacted bases and deltas of several write IDs
+        never contain such files.
         """
         if isinstance(self.name, DeltaName):
             if self.name.is_delete or self.name.low != self.name.high:

@@ -47,7 +47,7 @@ _KINDS: Final = ("version ", "timestamp ", "tag ")
 class VersionSpec:
     """The requested state of a table: a version number, a time, a tag, or by default the present.
 
-    Raises ConfigurationError for more than one field, or a `timestamp` without a time zone.
+    Raises ConfigurationError for more than one, or a `timestamp` without a time zone.
     """
 
     number: WriteId | None = None

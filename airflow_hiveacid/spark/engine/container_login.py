@@ -1,9 +1,8 @@
 """Kerberos login to a metastore from a driver in a container, with Spark's credentials.
 
-A connection refers to a keytab or a ticket cache on Airflow's worker. The cluster's nodes do not
-have these files. Spark ships its own credentials to a YARN container and to a driver's pod. With
-`--keytab` Spark ships the keytab under another file name. With a ticket cache Spark ships a
-delegation token of the metastore.
+A connection's keytab or ticket cache is on Airflow's worker, not on the cluster's nodes. Spark
+ships its own credentials there: with `--keytab` the keytab under another file name, with a ticket
+cache a delegation token of the metastore.
 
 The input is an endpoint, Spark's settings and the environment variables; the output is the endpoint
 to use in this process. If this process can read the files of the connection's login, the endpoint
@@ -49,7 +48,7 @@ def endpoint_here(
 ) -> MetastoreEndpoint:
     """Return the endpoint with a login that works in this process.
 
-    `setting` returns the value of a Spark setting by name, or None.
+    `setting` returns a Spark setting by name, or None.
     """
     login = endpoint.login
     is_sent = bool(environment.get(_CONTAINER)) or setting(_IN_POD) == "true"

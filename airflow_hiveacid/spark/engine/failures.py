@@ -4,9 +4,7 @@ An error raised in a Python worker reaches the driver as text: a frame raises a 
 RDD a Py4JJavaError. One marked line in that text contains our typed error: `worker_errors` writes
 the line, and `typed_failures` parses it.
 
-A store's failure in the JVM is recognised by the Java classes in the message. So an expired login
-does not look like a damaged file. Our Python clients use `storage.stores.hdfs_errors` and
-`s3_errors` instead.
+A store's failure in the JVM is recognised by the Java classes in the message.
 
 Example:
     >>> text = "Caused by: org.apache.hadoop.security.AccessControlException: Permission denied: x"
@@ -186,10 +184,7 @@ def job_failure(error: Exception) -> errors.JobFailedError:
 
 
 def beneath(error: BaseException) -> BaseException:
-    """Return the cause of an error that Spark's writers raise for a failed task.
-
-    If the error has no such cause, return the error itself.
-    """
+    """Return the cause of an error of Spark's writers for a failed task, or the error itself."""
     # If PySpark 3.5 does not know an error, the error has no Python class. But the cause of such an
     # error may have a class.
     exception = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
@@ -206,7 +201,6 @@ def _origin(error: BaseException) -> JavaObject | None:
 
 
 def _cause(text: str) -> str:
-    """Return the innermost reason in a Java stack trace."""
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark gives no reason'})"
 

@@ -27,9 +27,8 @@ class UnknownJavaCallError(Exception):
 class JavaNames:
     """Access through py4j to the packages and classes in a Java package, or in the JVM's root.
 
-    The class looks up each name only once. To look up a package, Java first searches Spark's 300
-    jars for a class of that name. The search takes 1.6 ms of CPU time. A statement uses hundreds of
-    names.
+    Each of hundreds of names is looked up once: Java searches Spark's 300 jars for a class of a
+    package's name, which takes 1.6 ms of CPU time.
     """
 
     def __init__(self, found: JVMView | JavaPackage) -> None:
@@ -97,11 +96,6 @@ def call_of_any_release(
 
     Spark 4.2 added an option to `DataSource`, and 4.3 one to `OrcFilters.createFilter`, each at the
     end and with the default None. The first call of a process finds out their number.
-
-    Args:
-        call: a class, or a method, of the JVM.
-        arguments: the arguments of the oldest supported release.
-        none: Scala's None.
 
     Raises:
         UnknownJavaCallError: this release has no such call, with up to two more options.

@@ -1,7 +1,7 @@
 """Progress of Spark's stages, as lines in the driver's log.
 
-Input is a session. Output is one line when a stage ends. A long stage also has a line after one
-minute, two minutes, four minutes and so on. Short stages have no line, so a small job logs none.
+A stage that is not short has one line when it ends, and one after one minute, two minutes, four
+minutes and so on.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ class StageState:
 
 
 class StageReporter:
-    """Decides which lines to log. Mutable: it stores the running stages and their next lines.
-
-    `kind` is the kind of job, such as `merge`.
-    """
+    """Decides which lines to log. Mutable: it stores the running stages and their next lines."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

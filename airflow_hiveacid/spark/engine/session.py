@@ -1,7 +1,6 @@
 """The Spark session of our applications, and the settings that make its results exact.
 
-No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings, a
-statement means the same on every cluster, with any `spark-defaults.conf`.
+With these settings, a statement means the same on every cluster. None is for tuning.
 
 Spark itself waits for its first executor indefinitely, and during a statement the transaction would
 hold its locks meanwhile. So `await_executor` waits before a transaction begins.
@@ -156,8 +155,8 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 def check_session(spark: SparkSession) -> None:
     """Raise ConfigurationError if a user's program has changed our settings of a session.
 
-    Otherwise a statement could store different values. The program may change the time zone,
-    because the time zone affects neither reads nor writes.
+    A statement could store other values then. Only the time zone may change, as nothing depends on
+    it.
     """
     conf = _explicit_settings(spark)
     changed = [
@@ -220,8 +219,7 @@ def runs_in_utc(spark: SparkSession) -> bool:
     """Return whether the JVMs of driver and executors run in UTC.
 
     Java's ORC treats a timestamp as an instant in the time zone of its JVM. In UTC that instant
-    shows the wall-clock time that Hive stored. In other time zones, some hours do not exist or
-    exist twice.
+    shows the wall-clock time that Hive stored.
     """
     # Compare names, because Java compares only the current rules of two zones. A zone with the
     # current rules of UTC may have had different rules in the past.
@@ -242,8 +240,8 @@ _POLL_S: Final = 0.1
 def await_executor(spark: SparkSession, timeout_s: float) -> None:
     """Wait until an executor has registered; do not wait if tasks run in the driver.
 
-    With dynamic allocation the cluster starts executors only for jobs. So this function runs a
-    small Spark job. If no executor registers in time, raise ExecutorsMissingError.
+    A small job is run, because with dynamic allocation the cluster starts executors only for jobs.
+    If no executor registers in time, raise ExecutorsMissingError.
     """
     context = spark.sparkContext
     if context.master == "local" or context.master.startswith("local["):

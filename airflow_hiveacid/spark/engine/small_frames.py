@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
     """Return a frame of strings and integers.
 
-    The rows are passed as Arrow data. Spark keeps such rows on the driver. For a Python list, Spark
-    would start tasks, and their Python workers would unpickle the rows. `schema` has the columns in
-    the order of the rows' values, in Spark's DDL syntax.
+    Spark keeps rows of Arrow data on the driver; for a Python list, it would start tasks. `schema`
+    has the columns in order, in Spark's DDL syntax.
     """
     if not rows:
         return spark.createDataFrame([], schema)

@@ -1,8 +1,7 @@
 """Settings of stores from Spark's Hadoop configuration (`spark.hadoop.*`), for Python clients.
 
-This process gets the settings, and so do the Python workers of later tasks, in their environment.
-Unlike a job's local properties, this environment is valid for any thread and is not in the event
-log.
+The Python workers of later tasks get them in their environment, which, unlike a job's local
+properties, is valid for any thread and is not in the event log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Delegation tokens from Spark's JVM, for Python clients of an HDFS with Kerberos.
 
-Spark's `--principal`, `--keytab` and delegation tokens reach only JVMs. The input is a session. The
-driver's Python process gets tokens from the JVM. The JVM already has tokens, or Spark's settings
-allow the JVM to request them (`spark.kerberos.*`, `spark.security.credentials.*`). Before these
-tokens expire, the process gets new tokens. Python workers get tokens as follows:
+Spark's `--principal`, `--keytab` and delegation tokens reach only JVMs. The driver's Python process
+gets those that the JVM has, or may request by Spark's settings (`spark.kerberos.*`,
+`spark.security.credentials.*`), and new ones before they expire. Python workers get tokens as
+follows:
 
 - in a YARN container: the container's own tokens, which last for a day or a week. If Spark has a
   keytab, Spark gets new tokens before the old tokens expire. The driver uses the new tokens. Tasks
@@ -63,8 +63,7 @@ _RATIO: Final = 0.5
 class Tokens:
     """Credentials in Hadoop's serialized form; their content is never printed.
 
-    `replaces` is True if these tokens are newer than the tokens for the same services that a
-    container got at its start.
+    `replaces` is True if they are newer than those that a container got at its start.
     """
 
     content: bytes = field(repr=False)
@@ -105,9 +104,8 @@ def _with_tokens(
 def take_tokens(shipped: Tokens) -> None:
     """Use the shipped tokens in this process, unless it was started with tokens.
 
-    If this process has a newer token for a service, the process keeps that token. A container that
-    starts in the middle of a statement has newer tokens than the statement. Also, a process may run
-    tasks of two statements in turn.
+    A newer token for a service is kept: a container that starts in the middle of a statement has
+    newer ones, and a process may run tasks of two statements in turn.
     """
     global _token_file  # noqa: PLW0603 - the process has one variable
     path = os.environ.get(VARIABLE)
@@ -156,10 +154,7 @@ class _Keeper:
 
     @property
     def is_running(self) -> bool:
-        """True until the keeper's context stops.
-
-        The keeper must stop with its context, because the next context may run without encryption.
-        """
+        """True until the keeper's context stops; the next context may run without encryption."""
         return self._context._jsc is not None  # noqa: SLF001 - there is no public way
 
     def start(self) -> None:
@@ -239,7 +234,6 @@ class _Keeper:
         return _UNKNOWN_S if _of_hdfs(fresh) else _LATER_S
 
     def _show(self, content: bytes) -> None:
-        """Write the tokens to the file that clients in this process and its local workers read."""
         if self._file is None:
             self._file = TokenFile()
         self._file.replace(content)

@@ -33,10 +33,7 @@ _R = TypeVar("_R")
 
 @contextmanager
 def job_group(spark: SparkSession, name: str) -> Iterator[Callable[[], None]]:
-    """Run a block's Spark jobs as one job group; yield a function that cancels the group.
-
-    Tasks are not interrupted: HDFS mistakes an interrupted client for a failed node (HDFS-1208).
-    """
+    """Run a block's jobs as one group; yield its cancel, which interrupts no task (HDFS-1208)."""
     context = spark.sparkContext
     context.setJobGroup(name, f"hiveacid {name}")
     try:
@@ -83,7 +80,7 @@ def run_tasks(
 ) -> DataFrame:
     """Return a frame of the rows that the function yields for each piece, in the pieces' order.
 
-    `work` returns the number of bytes that a piece reads. Small pieces share a task.
+    Small pieces, by their bytes (`work`), share a task.
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
@@ -96,9 +93,8 @@ def task_results(
 ) -> list[_R]:
     """Call the function for each piece in Spark tasks; return the results in the pieces' order.
 
-    The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
-    of a small Spark job. But frames have Python workers of their own. So a job that also runs
-    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task. Missing
+    It costs the driver less than the query plan of `run_tasks`. But frames have Python workers of
+    their own, so a job that also runs frames uses `run_tasks`. Small pieces share a task. Missing
     results raise JobFailedError.
     """
     context = spark.sparkContext
@@ -138,10 +134,7 @@ def _results(
 
 @contextmanager
 def task_body() -> Iterator[None]:
-    """Run a task's body; pass typed errors to the driver, and speed up the worker's next task.
-
-    In the driver's own process this function only handles typed errors.
-    """
+    """Run a task's body; pass typed errors to the driver, and speed up the worker's next task."""
     if TaskContext.get() is not None:
         _spare_collections()
         _spare_archives()
@@ -158,9 +151,8 @@ def _spare_collections() -> None:
 def _spare_archives() -> None:
     """Forget the importers of zip archives; Python recreates them from its own cache.
 
-    Before each task, Spark makes all importers drop their caches. Since Python 3.10, an archive's
-    importer then rereads the archive's table of contents. For pyspark.zip this takes 45 ms of CPU
-    time, most of the cost of a small task. Archives do not change while a worker runs.
+    Before each task, Spark makes all importers drop their caches, and an archive's then rereads its
+    table of contents: for pyspark.zip 45 ms of CPU time, most of the cost of a small task.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter):

@@ -136,9 +136,8 @@ def table_struct(table: TableInfo) -> StructType:
 def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColumn:
     """Give values their column's name, and make char values compare with literals as in Hive.
 
-    To compare a char with a literal, Hive strips trailing blanks from both sides. Spark pads both
-    sides to the column's length if the session has the settings in `_PADS_BOTH_SIDES`. In other
-    sessions, the char is a plain string. Such a char never equals a literal that ends in a blank.
+    Hive strips trailing blanks from both sides, Spark pads both if the session has the settings in
+    `_PADS_BOTH_SIDES`. In other sessions, the char is a plain string.
     """
     is_char = isinstance(hive.parse_type(column.type), hive.CharType)
     if is_char and all(spark.conf.get(k, v) == w for k, (v, w) in _PADS_BOTH_SIDES.items()):
@@ -149,10 +148,9 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
     """Return a string cast for exact comparisons; None if Spark's cast is exact.
 
-    To compare a string with a decimal or float, Spark would convert both to double, and so round
-    them. For a decimal column, the string is cast to a decimal. The decimal has the column's number
-    of integer digits and the greatest possible scale. The cast to this decimal would round a string
-    with even more fraction digits. So such a string equals no value.
+    Spark would compare a string with a decimal or float as doubles, and so round both. For a
+    decimal column, it is cast to a decimal with the column's integer digits and the greatest
+    possible scale; one with even more fraction digits equals no value.
     """
     match hive_type:
         case hive.DecimalType(precision=precision, scale=scale):

@@ -1,8 +1,7 @@
 """Spark tasks of a compaction: one for each bucket, or several for a large bucket.
 
-The input is the work of each bucket of one directory. The output is the staged files. If there are
-fewer buckets than cores can work on, large buckets are split (`bucket_parts`): first, tasks compact
-all parts, then one task for each bucket joins them.
+If there are fewer buckets than cores can work on, large buckets are split (`bucket_parts`): first,
+tasks compact all parts, then one task for each bucket joins them.
 """
 
 from __future__ import annotations
@@ -63,10 +62,7 @@ def compact_plain_files(
 def _split_large(
     spark: SparkSession, works: Sequence[BucketCompaction]
 ) -> tuple[list[SplitCompaction], list[BucketCompaction]]:
-    """Return the large buckets in parts, and the other buckets.
-
-    The parts are so small that all cores have work, and so large that each is worth a task.
-    """
+    """Return the large buckets in parts, small enough for all cores, and the other buckets."""
     if all(_size(work) < 2 * LEAST_PART_BYTES for work in works):
         return [], list(works)
     tasks = _PARTS_PER_CORE * max(1, spark.sparkContext.defaultParallelism)
@@ -87,10 +83,7 @@ def _size(work: BucketCompaction) -> int:
 
 
 def _results(spark: SparkSession, task: Callable[[_W], _R], works: Sequence[_W]) -> list[_R]:
-    """Run the tasks and return their results in the order of `works`.
-
-    If Spark fails for another reason than a task's typed error, the other partitions are compacted.
-    """
+    """Run the tasks; return results in order. Spark's own failures spare other partitions."""
     try:
         with typed_failures():
             return task_results(spark, task, works)

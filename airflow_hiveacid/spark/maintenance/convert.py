@@ -183,7 +183,6 @@ class Converter:
             raise TableChangedError(table=self.ref, what="files")
 
     def _note(self, table: TableInfo, txn: MetastoreTransaction) -> ConversionNote:
-        """Write the conversion's note, before any file is moved."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
         if is_out:
@@ -208,11 +207,7 @@ class Converter:
         return note
 
     def _committed_write_id(self) -> WriteId:
-        """Commit a write ID for the files, so that the ID is valid even if the conversion fails.
-
-        If the write ID were aborted, cleaning would remove the files of a conversion that was
-        killed.
-        """
+        """Commit a write ID for the files, which cleaning would remove if it were aborted."""
         with ExitStack() as undo:
             txn_id = self.client.open_txn()
             undo.callback(abort_quietly, self.client, txn_id)
@@ -229,8 +224,8 @@ class Converter:
     ) -> None:
         """Remove the statistics of the table and its partitions.
 
-        The write that stored the statistics may have been aborted. A flat table has no write ID
-        that would show this.
+        An aborted write may have stored them, and a flat table has no write ID that would show
+        this.
         """
         self.client.forget_statistics(
             table,
@@ -279,10 +274,7 @@ class Converter:
             )
 
     def _undo_at_once(self, table: TableInfo, way_back: WayBack, error: BaseException) -> None:
-        """Undo the conversion while this job still holds the lock.
-
-        Without the lock, another job may be converting the table.
-        """
+        """Undo the conversion while this job still holds the lock."""
         try:
             way_back.undo_own(table.location, self.terms.attempt)
         except HiveAcidError as failure:

@@ -3,7 +3,7 @@
 The metastore does not allow removing 'transactional' from a full-ACID table, so a flat copy takes
 over the table's name (docs/decisions/conversion.md). Each copy gets a new name: a copy starts as an
 insert-only table, the metastore remembers write IDs for its name even after a drop, and no table
-with write IDs can be renamed to that name (AcidEventListener). Must not depend on Spark.
+with write IDs can be renamed to that name (AcidEventListener).
 """
 
 from __future__ import annotations
@@ -188,5 +188,4 @@ def _is_copy(copy: TableInfo, ref: TableRef, table: TableInfo) -> bool:
 
 
 def _traits(table: TableInfo) -> tuple[object, ...]:
-    """Return the properties that identify a table and do not change in a rename."""
     return table.table_id, table.kind, table.parameters.get(COPY_OF)

@@ -1,10 +1,9 @@
 """The proof that no file of a table stores a row that satisfies a condition.
 
-The job changes nothing, and takes no lock, so that cleaners do not wait for it. A file may appear
-during the search, for example the result of a compaction that began before the rows were deleted.
-So the job lists all files again until a listing has no new file. A listing may miss a file that is
-renamed meanwhile, but the next listing has that file. So the last but one listing is the time for
-which the proof holds.
+The job changes nothing, and takes no lock, so that cleaners do not wait for it. As files may appear
+meanwhile, such as the result of an earlier compaction, it lists all files again until a listing has
+no new one. A listing may miss a file that is being renamed, but the next has it, so the proof holds
+for the time of the last but one.
 """
 
 from __future__ import annotations
@@ -96,10 +95,7 @@ def prove_erasure(job: JobContext) -> JobResult:
 
 
 def _dropped_in_notes(table: TableInfo, partitions: Sequence[PartitionInfo]) -> list[JsonValue]:
-    """Return the names of dropped partitions that notes about the table's past contain.
-
-    A name holds the values of the partition columns.
-    """
+    """Return the dropped partitions, whose names hold values, that notes about the past contain."""
     notes = VersionNotes.of(table)
     names = {name for note in notes.commits() for name in note.partitions}
     names |= {str(reset.partition) for reset in notes.resets()}

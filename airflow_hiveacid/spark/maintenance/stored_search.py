@@ -76,7 +76,7 @@ class SearchResult:
 class StoredSearch:
     """The search for the rows of one table that satisfy a condition.
 
-    Members raise UnknownColumnError, ExpressionError or UnsafeTextError if the condition is wrong.
+    Members raise UnknownColumnError, ExpressionError or UnsafeTextError for a wrong one.
     """
 
     spark: SparkSession
@@ -161,7 +161,6 @@ class StoredSearch:
         return (*self.table.columns, *(self.table.partition_columns if file.is_outside else ()))
 
     def _described(self, file: StoredFile) -> PlainFile | None:
-        """Return the description of a file for readers; None if its format is unknown."""
         store, root = locate(file.root)
         storage = file.partition.storage if file.partition is not None else None
         description = PlainFile(
@@ -210,7 +209,6 @@ class StoredSearch:
         return None
 
     def _read_from(self, file: StoredFile) -> tuple[Column, ...]:
-        """Return the used columns whose values are in the file, not in the partition's name."""
         is_placed = file.name is not None or not file.is_outside
         return tuple(c for c in self.used if not (is_placed and c in self.table.partition_columns))
 
@@ -275,7 +273,7 @@ class StoredSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FileTask:
-    """A file for a task, as plain values.
+    """A file for a task.
 
     `columns` are all columns that the file may have, `used` the columns of the frame, and `read`
     the names of those that are read from the file. The others are NULL. `names` are the names of

@@ -42,9 +42,8 @@ def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
     """Return the `_partition` column from the values of the partition columns, in order.
 
     Values are formatted as in Hive's dynamic partitions: a char with its padding, a decimal without
-    trailing zeros. Otherwise, one value could have two partitions, and an overwrite would not
-    replace a partition that Hive created. As in Hive, an empty string and the name of the NULL
-    partition mean NULL.
+    trailing zeros. Otherwise, one value could have two partitions. As in Hive, an empty string and
+    the name of the NULL partition mean NULL.
     """
     texts = []
     for column, value in zip(table.partition_columns, value_of, strict=True):

@@ -1,12 +1,10 @@
 """The source of an INSERT or MERGE, as a frame.
 
-The input is a `SourceSpec` and the frames of the ACID tables in it; the output is a frame. A
-missing or unreadable source raises an error before a transaction begins.
+A missing or unreadable source raises an error before a transaction begins.
 
-Parquet sources may have timestamps in nanoseconds, the current default of pyarrow. Spark refuses
-such timestamps, or reads them as plain integers if a setting allows it. `load_parquet` converts the
-integers back to timestamps. A value with digits below the microsecond is an error. Spark would
-truncate such a value, although a Hive timestamp can store it.
+Parquet sources may have timestamps in nanoseconds, pyarrow's default, which Spark reads, with a
+setting, as integers. `load_parquet` converts these to timestamps. A value with digits below the
+microsecond, which Spark would truncate, is an error.
 """
 
 from __future__ import annotations
@@ -84,10 +82,7 @@ def load_parquet(
 
 
 def _without_float_filters(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """Return the frame; Spark pushes no condition on its floating-point columns to the files.
-
-    Parquet's dictionary filters take 0.0 and -0.0 for different values, so they would hide rows.
-    """
+    """Return the frame; no condition on floats, where 0.0 equals -0.0, is pushed to files."""
     if not any(_holds_floats(field.dataType) for field in frame.schema):
         return frame
     return frame.select(
@@ -113,10 +108,7 @@ def _holds_floats(type_: DataType) -> bool:
 
 
 def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
-    """Return the timestamp kinds of the columns; they must be the same in all files.
-
-    Spark itself checks only one of the files.
-    """
+    """Return the timestamp kinds of the columns; all files must share them."""
     all_kinds: dict[str, Kinds] = {}
     for file, kinds in zip(files, side_by_side(_kinds, files), strict=True):
         for name, of_file in kinds.items():

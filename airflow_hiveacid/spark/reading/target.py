@@ -1,7 +1,7 @@
 """Frames of the rows of a table under one snapshot, for reads and changes.
 
-The input is a table and a snapshot; the output is frames with the row ID of each row. Executors get
-plain values (files, write IDs, column names), so that a retried task reads the same rows.
+Executors get plain values (files, write IDs, column names), so that a retried task reads the same
+rows.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
 def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     """Return rows with alias `t`: the columns in `beside`, then all columns of a table, in order.
 
-    Columns that the rows lack are NULL. No expression uses the missing columns. But `t.*` and names
-    must mean the same as when the expression was checked.
+    Columns that the rows lack are NULL. So `t.*` and names mean the same as when the expression was
+    checked.
     """
     # Use one call for all columns. A table may have thousands of columns, and each separate column
     # would cost several calls to the JVM. Spark fills in missing nullable columns
@@ -96,8 +96,7 @@ class Target(TableView):
         """Return a frame of the live rows to change.
 
         It has the columns `position`, the wanted data columns, and all partition columns, in the
-        table's order. The frame has all live rows. But a target from `within` or `where` may omit
-        rows.
+        table's order. A target from `within` or `where` may omit rows.
         """
         live = self._live
         rows = (
@@ -219,7 +218,7 @@ class Target(TableView):
 
         If a key is a partition column, its values in the source select the partitions. The ranges
         of the other keys select files and rows. `equal` returns the join's predicate for one key,
-        over `t` and `s`. `ranges` are those of `key_ranges`.
+        over `t` and `s`.
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)

@@ -166,9 +166,8 @@ def _writes(
 ) -> WriteRange:
     """Return the writes of a range whose end can be the start of the next range.
 
-    Near the end of the range, a lower write ID may be open while a higher write ID is committed.
-    The next range begins at a write ID. So this range ends below the open write ID. If this end is
-    below the start, the range is empty.
+    A lower write ID may be open while a higher one is committed, and the next range begins at a
+    write ID. So this range ends below the open one, and is empty if that is below the start.
     """
     writes = read_changes.writes_between(snapshot, table, since, until)
     whole = settled(writes.part.until)
@@ -209,9 +208,8 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     """Return the range that this run has already written, or None.
 
-    The run may have written the range in an earlier try, or before a user cleared or deleted the
-    run. If a user clears or deletes a run together with downstream tasks, these tasks must get the
-    same range again. Other runs may have continued the feed, so this function searches all ranges.
+    It was an earlier try, or the run was cleared or deleted: downstream tasks must then get the
+    same range again. All ranges are searched, as other runs may have continued the feed.
     """
     own = feed.written_by(job.spec.job_key)
     if own is None:
@@ -240,10 +238,7 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
 
 
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
-    """Check that the feed belongs to this table and selects the same rows of the table.
-
-    If two feeds with different selections shared a location, each would skip the other's ranges.
-    """
+    """Check that the feed belongs to this table and selects the same rows of the table."""
     if last.table != str(table.ref):
         raise FeedError(location=feed.location, reason=f"it belongs to table {last.table}")
     if last.table_id != table.table_id:
@@ -257,8 +252,8 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
 def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None:
     """If the feed uses the primary key as its keys, check that this key has not changed.
 
-    With different keys, the feed would pair different rows as updates. Without old values, a
-    deleted row contains only its keys. So a consumer that uses the old keys could not find the row.
+    Other keys would pair other rows as updates, and a deleted row without old values contains only
+    its keys, by which a consumer could not find it.
     """
     if {*last.keys} != {*keys}:
         old, new = (", ".join(names) or "none" for names in (last.keys, keys))
@@ -269,10 +264,7 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
 
 
 def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:
-    """Check that the table still has all partitions of the feed's last range.
-
-    A dropped partition leaves no record of its rows.
-    """
+    """Check that the table still has all partitions of the last range: a drop leaves no record."""
     dropped = [name for name, born_s in last.births.items() if births.get(name) != born_s]
     if dropped:
         raise FeedError(
@@ -287,8 +279,7 @@ def _check_added(
 ) -> None:
     """Check that partitions added since the last range have no older rows.
 
-    If a partition with existing files is added, or the table is repaired, rows are added without a
-    write. No later range would contain these rows.
+    Rows that come with a partition's existing files, or a repair, would be in no later range.
     """
     ref = TableRef.parse(last.table)
     table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
@@ -306,7 +297,6 @@ def _check_added(
 
 
 def _counted(kinds: Mapping[str, int]) -> RowCounts:
-    """Return row counts for a result; an update counts once."""
     return RowCounts(**{name: kinds.get(kind.value, 0) for kind, name in _COUNTED.items()})
 
 
@@ -319,8 +309,7 @@ def _result(
 ) -> JobResult:
     """Return the result for a published range; `until` is the version that the feed has reached.
 
-    A range without rows has no files to consume. So the result of such a range contains only the
-    version that the feed has reached.
+    A range without rows has no files to consume, so its result contains only this version.
     """
     ranges = []
     if note is not None and note.files:

@@ -1,10 +1,8 @@
 """The choice of a statement's clause for each row, and the new row that the clause computes.
 
-The input is a frame and the SQL of the clauses. The frame has exactly the columns that clauses may
-use (`t`, `s` or both). The output is column expressions for any frame with at least these columns.
-The clause for a row is chosen once, and a column keeps the clause's number for all later steps. So
-one clause never selects a row that another clause computes, even if a condition is
-non-deterministic.
+The clauses see a frame with exactly the columns that they may use (`t`, `s` or both). The clause
+for a row is chosen once, and a column keeps its number for all later steps, so one clause never
+selects a row that another computes, even if a condition is non-deterministic.
 """
 
 from __future__ import annotations
@@ -36,11 +34,7 @@ from airflow_hiveacid.spark.statements.expressions import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperNames:
-    """The names of helper columns; they differ from all columns of the table and the source.
-
-    Users' expressions can never refer to helper columns (see `catalyst`). Unique names prevent a
-    clash with users' columns.
-    """
+    """The names of helper columns; they differ from all columns of the table and the source."""
 
     position: str
     source_row: str
@@ -140,9 +134,8 @@ def ready(
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
     """Return the data columns that a statement's clauses write.
 
-    An inserted row contains every column; an updated row contains only the assigned columns. If an
-    updated row contained all columns, the unassigned columns would be sent as NULLs. A table may
-    have thousands of columns.
+    An inserted row contains every column, an updated row only the assigned ones: a table may have
+    thousands of columns.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns

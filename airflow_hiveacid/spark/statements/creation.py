@@ -1,8 +1,7 @@
 """CREATE TABLE ... AS SELECT: a table that becomes visible only when it is complete.
 
-The input is a checked spec. The table is created under a hidden name that is unique to this try.
-Then an INSERT fills the table, and the table is renamed. Users do not read hidden tables. So hidden
-tables of other tries are removed, even if these tries are still running. A table parameter records
+It is created under a hidden name that is unique to this try, filled by an INSERT, and renamed.
+Hidden tables of other tries are removed, even if these are still running. A table parameter records
 the job that created the table. See docs/decisions/definitions.md.
 """
 
@@ -115,10 +114,7 @@ def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTabl
 
 
 def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
-    """Return the Hive types of the query's columns.
-
-    If the source is a table, these are the types of its columns, unchanged.
-    """
+    """Return the Hive types of the query's columns; those of a source table are unchanged."""
     if spec.source.table is not None:
         table = job.client.get_source(TableRef.parse(spec.source.table))
         return {c.name: c.type for c in (*table.columns, *table.partition_columns)}
@@ -151,7 +147,6 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
 
 
 def _named(result: JobResult, hidden: TableRef, target: TableRef) -> JobResult:
-    """Return the result of the INSERT with the table's final name."""
     directories = result.details.get("directories")
     moved = {
         "directories": [

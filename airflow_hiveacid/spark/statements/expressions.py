@@ -1,9 +1,8 @@
 """Conversion of expressions to table rows: values cast as in assignments, constraints enforced.
 
-The input is checked expressions (`spark.engine.expressions.checked`), one for each column. The
-output is the `row` struct, with its columns in order. Like in Hive, a statement fails at the first
-row that violates NOT NULL, CHECK or an unchangeable column, because a value of this row raises an
-error. Spark evaluates this value only for written rows.
+As in Hive, a statement fails at the first row that violates NOT NULL, CHECK or an unchangeable
+column, because a value of this row raises an error. Spark evaluates this value only for written
+rows.
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ def _of_text(
 def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Column:
     """Return a string of a MERGE's source as a value that can be compared with a key column.
 
-    As in Spark, a string is compared with a whole number as a bigint. If a string cannot be cast,
-    the error shows the string.
+    As in Spark, a string is compared with a whole number as a bigint.
     """
     type_ = spark_type(parse_type(hive_type))
     compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
@@ -127,9 +125,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
 ) -> tuple[T.DataType, Callable[[Column], Column]]:
-    """Return a value's type with its struct fields in the order of the column's fields.
-
-    Also return a function that reorders the fields of values.
+    """Return a value's type with fields in the order of the column's, and the function for values.
 
     Field names are case-insensitive, as in Spark's own store assignment.
     """
@@ -188,8 +184,7 @@ def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
     """Return the columns that must be read from old rows to check constraints on updated rows.
 
-    For Hive an updated row is a new row. So all constraints apply, even to columns that are not
-    assigned.
+    As in Hive, all constraints apply to an updated row, even to columns that are not assigned.
     """
     if all(clause.action is not MergeAction.UPDATE for clause in clauses):
         return frozenset()
@@ -260,8 +255,7 @@ def unchanged(
 ) -> dict[str, Column]:
     """Return values that raise an error if a row would change an unchangeable column.
 
-    `same` contains, for each unchangeable column, the condition that its value stays the same
-    (`is_unchanged`).
+    `same` has, for each such column, the condition that it stays the same (`is_unchanged`).
     """
     result = dict(values)
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}

@@ -1,16 +1,14 @@
 """INSERT INTO and INSERT OVERWRITE as events.
 
-The input is a source frame; the output is `Events` with only insert events. Tasks that compute rows
-of an unpartitioned, unbucketed table also write these rows, without a shuffle. All other rows are
-shuffled once, to the task that writes their partition and bucket.
+Tasks that compute rows of an unpartitioned, unbucketed table also write these rows, without a
+shuffle. All other rows are shuffled once, to the task that writes their partition and bucket.
 
 Each source row is written exactly once, even if tasks fail and run again. Spark may recompute a
-lost part of a shuffle after some tasks have read other parts. So two conditions must hold. A row's
-task must depend only on the row's values, never on the row's position. A recomputed part must
-contain the same rows as before. Some sources may violate the second condition: a LIMIT, an
-aggregate of floating-point numbers, `rand()`, a database. A source of this kind is first computed
-and kept (`localCheckpoint`). If an executor is lost after this computation, the job fails, so that
-no row is lost silently.
+lost part of a shuffle after some tasks have read other parts. So a row's task depends only on the
+row's values, never on its position, and a recomputed part must contain the same rows. Sources that
+may violate this (a LIMIT, an aggregate of floating-point numbers, `rand()`, a database) are first
+computed and kept (`localCheckpoint`); if an executor is lost then, the job fails, so that no row is
+lost silently.
 """
 
 from __future__ import annotations
@@ -55,9 +53,8 @@ _HASH: Final = "_hash"
 class InsertProgram:
     """A checked INSERT: an expression over the source for each column of the table.
 
-    Columns in `from_text` accept any string that can be cast to their type. `checked` contains the
-    frame of the check, and the values that were computed from that frame. If the INSERT runs with
-    the same frame, these values are used again, so that Spark analyses them only once.
+    Columns in `from_text` accept any string that can be cast to their type. `checked` has the frame
+    of the check and its values, which an INSERT with the same frame uses again.
     """
 
     table: TableInfo
@@ -148,10 +145,7 @@ def _row_events(
 
 
 def row_hash(table: TableInfo) -> Column:
-    """Return a hash of all values in `row`, so that only these values select the row's writer.
-
-    Equal rows go to the same writer.
-    """
+    """Return a hash of all values in `row`, which selects the row's writer."""
     fields = struct_of(table.columns).fields
     return hash_of([(f.dataType, F.col(f"row.{quoted(f.name)}")) for f in fields])
 
@@ -165,10 +159,8 @@ def _writers(source: DataFrame) -> int:
 def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     """On a store without renames, combine rows into as few tasks as their size requires.
 
-    On such a store, compaction may be impossible (docs/decisions/s3.md). Then the file of every
-    task would remain. A row's task depends only on the row's values. So this function sets the
-    maximum number of tasks. Spark itself would combine tasks only with adaptive execution. Even
-    with adaptive execution, Spark would keep as many tasks as cores.
+    Compaction may be impossible there (docs/decisions/s3.md), so the file of every task would
+    remain. Spark itself would keep as many tasks as cores.
     """
     if renames_directories(scheme_of(table.location)):
         return rows

@@ -1,8 +1,7 @@
 """LOAD DATA: existing files, copied unchanged into a directory of a table.
 
-The input is a location; the output is staged files. No row is read, because readers derive the row
-IDs of a loaded file from its path (Hive's OrcRawRecordMerger). Files are numbered in the order of
-their names, as in Hive (`Hive.copyFiles`). So each file is a separate bucket.
+No row is read, because readers derive the row IDs of a loaded file from its path (Hive's
+OrcRawRecordMerger). Files are numbered in the order of their names, as in Hive (`Hive.copyFiles`).
 """
 
 from __future__ import annotations

@@ -80,10 +80,7 @@ class MergeProgram:
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
 
     def equal(self, key: str) -> Column:
-        """Return the ON condition for one key; it compares values in the target column's type.
-
-        So a char is compared without its padding, and a string is not rounded to a double.
-        """
+        """Return the ON condition for one key, compared in the target column's type."""
         columns = (*self.table.columns, *self.table.partition_columns)
         (column,) = [c for c in columns if c.name == key]
         hive_type = parse_type(column.type)
@@ -109,11 +106,7 @@ def plan_merge(
     source: DataFrame,
     terms: TextTerms = DEFAULT_TERMS,
 ) -> MergeProgram:
-    """Check a MERGE against the schemas of target and source.
-
-    `terms` contains the parameters of the MERGE's SQL, and a flag that allows unsafe calls in this
-    SQL.
-    """
+    """Check a MERGE against the schemas of target and source."""
     clauses = resolve_merge(table, spec, source.columns)
     moment = Moment.now(spark, terms)
     from_text = spec.source.values is not None
@@ -183,11 +176,7 @@ def _checked_on(
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> events.Events:
-    """Return the events of a MERGE.
-
-    If two source rows change one target row, their delete events are adjacent. So the writer
-    detects such delete events.
-    """
+    """Return the events of a MERGE; the writer finds two for one row, as they are adjacent."""
     table, names = program.table, HelperNames.beside(program.table.column_names, source.columns)
     numbered = program.moment.fixed_in(source).withColumn(
         names.source_row, F.monotonically_increasing_id()
@@ -373,8 +362,7 @@ def partitions_reached(
     """Return the names of the partitions that a bounded MERGE can touch; some may not exist yet.
 
     Matched rows are in partitions that the source's keys and the ON condition allow. The values in
-    INSERT clauses select the partitions of new rows. The source is kept, so that the statement
-    later merges the same rows.
+    INSERT clauses select the partitions of new rows.
     """
     matches = partitions_where(
         kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
@@ -390,8 +378,7 @@ def partitions_reached(
 def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
     """Return the partitions into which source rows could be inserted; None if there are too many.
 
-    The result is also None if an expression is not deterministic, because a second evaluation may
-    differ.
+    It is also None for an expression that is not deterministic: it may differ when it runs.
     """
     table = program.table
     clauses = ready(

@@ -1,7 +1,6 @@
 """Overwrites with old rows, whose values the writers fetch from the old files.
 
-The input is a target: a table under a snapshot. The output is the row IDs of its live rows, and
-staged files. The values do not pass through Spark, so timestamps stay exact to the nanosecond.
+The values do not pass through Spark, so timestamps stay exact to the nanosecond.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ def overwriting(
     touched: Callable[[], Touched],
     details: Callable[[], Mapping[str, JsonValue]],
 ) -> CheckedStatement:
-    """Return an overwrite whose files `stage` chooses, as a statement of a transaction.
-
-    A partition without new files keeps its old files.
-    """
+    """Return an overwrite by files of `stage`; a partition without new files keeps its old ones."""
     return CheckedStatement(
         kind=kind,
         table=table,

@@ -1,9 +1,4 @@
-"""Preparation of statements, with all checks of their tables, before a transaction begins.
-
-The input is a statement's spec; the caller may also pass the source as a frame. The output is a
-`CheckedStatement`, with the statement's locks and a function that creates its events. All
-applications prepare their statements with this module.
-"""
+"""Preparation of statements, with all checks of their tables, before a transaction begins."""
 
 from __future__ import annotations
 
@@ -65,9 +60,8 @@ def planned(
 ) -> list[CheckedStatement]:
     """Return the statements of one transaction, ready to run.
 
-    An invalid table, column, expression or source is an error (InputError), and so is an order in
-    which one transaction cannot run the statements. Of several statements, the error names the
-    number.
+    Anything invalid, or an order that one transaction cannot run, is an InputError, which names the
+    number of the statement if there are several.
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)
@@ -89,7 +83,7 @@ def planned_one(
     frame: DataFrame | None = None,
     common: Common | None = None,
 ) -> CheckedStatement:
-    """Prepare one statement; the rows come from `frame` or, without it, from the spec's source.
+    """Prepare one statement; the rows come from `frame`, or else from the spec's source.
 
     `common` contains the inputs that an INSERT shares with other INSERTs.
     """
@@ -186,7 +180,6 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
 
 
 def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
-    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows."""
     table = job.insertable_table(spec.target)
     check_truncate(table, spec)
 

@@ -4,9 +4,8 @@ Each row gets a position in its partition: in the requested order, or else in th
 files. Each new file gets the rows of a range of positions. In Hive's REBALANCE, the last range is
 shorter (CompactionQueryBuilder); here lengths differ by at most one row.
 
-A position depends only on the row and on files that do not change. So a repeated task sends each
-row to the same file. Spark reads only rows' IDs and keys; the values are fetched from the old
-files, exact to the nanosecond.
+A position depends only on the row and on files that do not change, so repeated tasks agree. Spark
+reads only rows' IDs and keys; the values are fetched from the old files, exact to the nanosecond.
 """
 
 from __future__ import annotations
@@ -136,7 +135,6 @@ class Rebalancing:
 
 
 def _may_be_done(job: JobContext, table: TableInfo) -> bool:
-    """Return True if an earlier try of this job may have rebalanced the table."""
     return bool(Ledger.of(table).entries(job.spec.job_key))
 
 
@@ -150,7 +148,6 @@ def _with_files(
     files: Sequence[StagedFile],
     counts: Mapping[str, int],
 ) -> RebalancedPartition:
-    """Return a partition's outcome after its files were written."""
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]
@@ -204,7 +201,6 @@ class _Spread:
         return old_rows.written_from(plan, events, self.target, sum(self.rows))
 
     def _placed(self) -> DataFrame:
-        """Return the row ID, position and new bucket of each row."""
         table, file = self.target.table, F.col("_file")
         if self.order_by:
             position = free_name("position", table.column_names)
@@ -234,10 +230,7 @@ class _Spread:
         )
 
     def _in_order(self, rows: DataFrame) -> Events:
-        """Return events with all values, so that the writers get them in the requested order.
-
-        The old files are read in their own order, each stripe once.
-        """
+        """Return events with all values, in the requested order; each old stripe is read once."""
         columns = self.target.table.columns
         names = [c.name for c in columns]
         types = [(c.name, read_type(parse_type(c.type), TimestampForm.PAIR)) for c in columns]

@@ -100,8 +100,7 @@ class Restoring:
     def look(self) -> tuple[Differing, ...] | None:
         """Return the roots that may differ now; None if an earlier try may have restored them.
 
-        An earlier try of this job may have replaced the files that the version needs. Without such
-        a try, an error says why the version cannot be restored.
+        Such a try may have replaced the files that the version needs.
         """
         try:
             return differing_now(self.job.client, self.table, self.version)
@@ -223,7 +222,7 @@ class _AcidComparison(_Comparison):
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
         """Write delete events for rows added since the version, and insert events for rows removed.
 
-        `changed` is the number of rows added or removed.
+        `changed` is the number of these rows.
         """
         if not self.partitions:
             return ()
@@ -236,10 +235,7 @@ class _AcidComparison(_Comparison):
         return old_rows.written_from(plan, events, self.then, changed)
 
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
-        """Write bases with the version's rows.
-
-        `most` is the number of rows of the largest partition.
-        """
+        """Write bases with the version's rows, at most `most` in a partition."""
         if not self.partitions:
             return ()
         rows = old_rows.identities(self.then).withColumn("row", old_rows.without_values(self.table))
@@ -295,10 +291,7 @@ class _PlainComparison(_Comparison):
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
-        """Refuse a compressed text file.
-
-        The file's name shows the codec, but a copy gets a new name.
-        """
+        """Refuse a compressed text file: its name shows the codec, but a copy gets a new name."""
         if file.format is FileFormat.TEXT and is_compressed(file.key):
             raise UnsupportedTableError(
                 table=self.table.ref,

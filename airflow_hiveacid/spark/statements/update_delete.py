@@ -2,9 +2,8 @@
 
 A `RowChangeProgram` is built from the schema alone, to find all errors before a transaction opens.
 Only columns that the condition and expressions use are read. The selected rows and their new values
-are computed once and kept (`localCheckpoint`). So the delete event and the insert event of an
-update always agree. If an executor with kept rows is lost, the job fails instead of computing the
-rows again.
+are computed once and kept (`localCheckpoint`). So the two events of an update always agree. If an
+executor with kept rows is lost, the job fails.
 """
 
 from __future__ import annotations
@@ -60,11 +59,7 @@ def plan_change(
     spec: UpdateSpec | DeleteSpec,
     terms: TextTerms = DEFAULT_TERMS,
 ) -> RowChangeProgram:
-    """Check an UPDATE or DELETE against the target's schema.
-
-    `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
-    this SQL.
-    """
+    """Check an UPDATE or DELETE against the target's schema."""
     clause = (
         resolve_update(table, spec)
         if isinstance(spec, UpdateSpec)
@@ -125,9 +120,9 @@ class KeptRows:
 
 
 def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
-    """Keep the rows that `acted_on` returned, and count them.
+    """Keep the rows that `acted_on` returned, and count them in a query of its own.
 
-    A separate query counts the rows, because Spark may drop the event with observed metrics.
+    Spark may drop the event with observed metrics.
     """
     checkpoint = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
@@ -181,11 +176,7 @@ def as_events(
     *,
     is_few: bool = False,
 ) -> Events:
-    """Return events with the data that each writer task needs.
-
-    Old files are included only if an update leaves columns unset, and only if they have updated
-    rows.
-    """
+    """Return events with the data that each writer task needs."""
     columns = frozenset(c.name for c in target.table.columns)
     # A delete writes no row, so it needs no old values.
     assigned = tuple(

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 class Common:
     """The inputs that several statements share: tables and queries by view name, and the time.
 
-    `number` is the position of the FROM clause among the statements of the transaction. The INSERTs
-    of the FROM clause do not have separate positions. `versions` contains the versions of tables
-    that are read as of an earlier version. `parameters` are the parameters of the queries.
+    `number` is the position of the FROM clause among the statements of the transaction. `versions`
+    contains the versions of tables that are read as of an earlier version.
     """
 
     tables: Mapping[str, str]

@@ -59,9 +59,8 @@ class JobContext(WritingJob):
     ) -> Callable[[], Touched]:
         """Return a function that finds the partitions selected by a statement's condition.
 
-        Only these partitions are locked and read. If the function finds different partitions after
-        the locks are granted, the statement restarts. Without a restart, the statement could see
-        only part of a commit to several partitions.
+        Only these are locked and read. If others are found after the locks are granted, the
+        statement restarts; otherwise, it could see only part of a commit to several partitions.
         """
 
         def ask(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:

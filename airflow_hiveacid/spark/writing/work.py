@@ -90,10 +90,7 @@ class CheckedStatement(PlannedStatement):
 
 @contextmanager
 def naming(number: int, count: int) -> Iterator[None]:
-    """Add the statement's 1-based number to an error if there are several statements.
-
-    An executor's error is first converted back to its own type (`typed_failures`).
-    """
+    """Add the 1-based number to a typed error if there are several statements."""
     with numbered(number, count), typed_failures():
         yield
 
@@ -158,8 +155,8 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
 
-        For other sources, the result is the frame with which the statement was checked. A second
-        listing of the files would double the cost, and might find different files.
+        Other sources keep the frame with which the statement was checked: a second listing of their
+        files might find different files.
         """
         if change.common is not None and change.source is not None:
             frames = self._common_frames(change.common)
@@ -173,10 +170,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
         return self._job.load(change.source, frames)
 
     def _common_frames(self, common: Common) -> dict[str, DataFrame]:
-        """Return shared inputs, computed for the first statement and kept for the other statements.
-
-        The other statements do not list files again, even if the first statement has staged files.
-        """
+        """Return shared inputs, computed for the first statement and kept for the others."""
         if self._common is None or self._common[0] is not common:
             tables = self._frames(self._job.tables(common.tables), common.versions)
             self._common = (common, common_frames(self._job, common, tables))

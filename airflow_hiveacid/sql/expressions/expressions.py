@@ -1,7 +1,6 @@
 """The translation of an expression to Spark SQL.
 
-Input is the user's tokens and the user's names for target and source. Output is the user's SQL with
-these names replaced by `t` and `s`. Strings, struct fields and all other tokens are unchanged.
+The user's names for target and source become `t` and `s`; all other tokens are unchanged.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -103,8 +102,7 @@ def parsed(span: Span, names: NameScope) -> exp.Expr:
 def _check_arguments(span: Span, tree: exp.Expr) -> None:
     """Refuse a function argument that is a name but that sqlglot does not parse as a column.
 
-    It parses some names as units of time, and drops unexpected names; a column's table would be
-    unknown.
+    It drops some names, or takes them for units of time.
     """
     names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
     for index, token in enumerate(span.tokens):

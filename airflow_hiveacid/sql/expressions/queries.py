@@ -1,8 +1,7 @@
 """Conversion of a query to a source of rows, with views in place of tables.
 
-Input is the user's SELECT. Output is a `SourceSpec`: the same SQL with views in place of the
-tables, and a mapping from views to tables. The user's name for a table remains as an alias. SQL is
-refused if Hive and Spark would return different results (see also `differences`).
+The user's name for a table remains as an alias. SQL is refused if Hive and Spark would return
+different results (see also `differences`).
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

@@ -78,10 +78,7 @@ def _is_compaction(cursor: Cursor) -> bool:
 
 
 def _compaction(cursor: Cursor, target: str) -> CompactSpec:
-    """Read `[PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`.
-
-    A task always waits for its compaction, so AND WAIT changes nothing.
-    """
+    """Read `[PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`; a task always waits."""
     cursor.form = _COMPACT_FORM
     partition = None
     if cursor.took("PARTITION"):

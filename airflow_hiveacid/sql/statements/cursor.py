@@ -1,7 +1,6 @@
 """A left-to-right reader of tokens, for statements that sqlglot does not parse.
 
-The caller reads names, strings, lists and definitions one after another. If the next tokens do not
-match, the cursor raises an error with their position. The method `end` refuses extra tokens.
+If the next tokens do not match, the error has their position. `end` refuses extra tokens.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

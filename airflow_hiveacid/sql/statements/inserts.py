@@ -35,7 +35,7 @@ _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...
 def insert_of(span: Span, database: str | None, views: Views | None = None) -> InsertSpec:
     """Parse `[WITH ...] INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] rows`.
 
-    The rows are VALUES or a query. `views` are those of the multi-insert that contains it, if any.
+    The rows are VALUES or a query. `views` are those of the multi-insert that contains it.
     """
     begin = span.find("INSERT")
     if begin is None:

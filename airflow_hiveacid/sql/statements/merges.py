@@ -236,10 +236,7 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
 def _insert(
     clause: _When, action_node: exp.Expr, names: NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
-    """Return the inserted expressions: by column with a column list, else in the table's order.
-
-    The other value is None; with `INSERT *`, both are.
-    """
+    """Return the inserted expressions: by column, or in the table's order; none with `INSERT *`."""
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):
         rest.fail("this is not an INSERT", _FORM)
@@ -285,7 +282,6 @@ def _means_all(clause: _When) -> bool:
 
 
 def _expressions(clauses: Sequence[_When]) -> list[Span]:
-    """Return all expressions in the clauses, without the assigned columns."""
     spans: list[Span] = []
     for clause in clauses:
         if clause.condition is not None:

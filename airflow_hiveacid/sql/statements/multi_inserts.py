@@ -86,10 +86,7 @@ def begins_with_from(span: Span) -> bool:
 
 
 def multi_insert_of(span: Span, database: str | None) -> InsertSpec | TransactionSpec:
-    """Parse `[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
-
-    A single INSERT gives an `InsertSpec`.
-    """
+    """Parse `[WITH ...] FROM source INSERT ... SELECT ...`; one INSERT gives an `InsertSpec`."""
     cut = _cut(span)
     if len(cut.inserts) == 1:
         return insert_of(cut.alone(*cut.inserts[0]), database)

@@ -150,7 +150,6 @@ def _parameter(cell: Span) -> Parameter | None:
 
 
 def _as_text(value: _Value) -> str:
-    """Return a constant as a Spark SQL literal: the string that a string column would store."""
     return "NULL" if value is None else sql_string(str(value))
 
 

@@ -51,8 +51,8 @@ def constant(span: Span) -> str | int | float | bool | Absent | None:
 
     A marker is treated like a literal of its value. Doubles and timestamps with time zone are not
     constants. As in Hive, 1.50 is 1.5: a number with a decimal point becomes a float if that has
-    the same digits, otherwise a string with all digits. A date or timestamp becomes a string. Half
-    of a surrogate pair, and a parameter that is a list, are refused.
+    the same digits, otherwise a string with all digits. Half of a surrogate pair, and a parameter
+    that is a list, are refused.
     """
     tokens = span.tokens
     if len(tokens) == 1 and tokens[0].parameter is not None:
@@ -104,7 +104,6 @@ def _number(tokens: Sequence[Token]) -> str | int | float | Absent:
 
 
 def _of_digits(digits: str, sign: str) -> str | int | float:
-    """Return the number with these digits in Hive's form."""
     whole, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0")
     digits = (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")

@@ -17,10 +17,7 @@ from airflow_hiveacid.sql.text.text import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A table in a statement, with the names that can qualify its columns.
-
-    `end` is the index of the token after the table's name and alias.
-    """
+    """A table in a statement, the names that can qualify its columns, and the index after them."""
 
     ref: TableRef
     alias: str | None = None

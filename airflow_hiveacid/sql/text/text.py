@@ -1,8 +1,7 @@
 """The statements of a script as spans: sequences of tokens that can be split, parsed and edited.
 
-Input is a script. Output is a `Span` for each statement. sqlglot parses the spans, but the SQL
-that we return consists of the user's own tokens, without comments: SQL generated from sqlglot's
-tree could differ in meaning.
+sqlglot parses the spans, but the SQL that we return consists of the user's own tokens, without
+comments: SQL generated from sqlglot's tree could differ in meaning.
 
 Example:
     >>> (span,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
@@ -99,10 +98,7 @@ class Span:
         )
 
     def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
-        """Yield index and token outside of parentheses and CASE.
-
-        Stops at a word of `until`, and at an unmatched closing parenthesis.
-        """
+        """Yield index and token outside of parentheses and CASE, up to a word of `until` or `)`."""
         nested, cases = 0, 0
         for index, token in enumerate(self.tokens):
             nested -= token.word in _OPENING.values()

@@ -1,7 +1,7 @@
 """The tokens of a script with their positions, and checks of the characters in between.
 
-Input is a script. Output is its tokens, with the user's own characters. SQL that Hive, sqlglot and
-Spark parse differently is refused: hints, nested comments, variables (`${x}`), doubled quotes.
+SQL that Hive, sqlglot and Spark parse differently is refused: hints, nested comments, variables
+(`${x}`), doubled quotes.
 
 Example:
     >>> [token.raw for token in tokens_of("DELETE FROM t -- all of it")]
@@ -43,8 +43,6 @@ class _Words(Hive):
     """Hive's dialect without sqlglot's commands, such as SHOW: their arguments are one token."""
 
     class Tokenizer(Hive.Tokenizer):
-        """Hive's tokenizer without sqlglot's commands."""
-
         COMMANDS: ClassVar[set[TokenType]] = set()
 
 
@@ -202,10 +200,7 @@ def _kind(token: SqlglotToken, text: str) -> Kind:
 
 
 def check_gaps(script: str, tokens: Sequence[Token]) -> None:
-    """Refuse what is between tokens, except blanks and comments, and adjacent strings without one.
-
-    Hints, nested comments and unclosed comments are also refused.
-    """
+    """Refuse hints, nested and unclosed comments between tokens, and strings without a gap."""
     for token in tokens:
         if token.word.startswith("/*"):
             _no_hint(script, token.start)

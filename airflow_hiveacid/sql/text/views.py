@@ -1,8 +1,4 @@
-"""The views that replace the tables in a statement's queries.
-
-Input is a parsed query or expression. Output is the replacement for each table's name. The user's
-name for a table remains as an alias.
-"""
+"""The views that replace the tables in a statement's queries; users' names remain as aliases."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ class _Run:
 
 @dataclass(slots=True)
 class Views:
-    """The views of one statement, numbered in order of appearance. The object is mutable.
+    """The views of one statement, numbered in order of appearance. Mutable.
 
     `database` is the default database of table names; without one, names must include it. `of_many`
     is true if several queries of the statement read the views. `shared` maps views to queries that
@@ -143,10 +139,7 @@ def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str
 
 
 def _cte_of(span: Span, table: exp.Table) -> exp.CTE | None:
-    """Return the WITH query to which an unqualified table name refers, or None.
-
-    Its own query, and a later one, are refused.
-    """
+    """Return the WITH query that an unqualified table name means; refuse its own and later ones."""
     name = table.name.lower()
     node: exp.Expr | None = table
     while node is not None:

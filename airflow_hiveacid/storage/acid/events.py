@@ -1,7 +1,6 @@
 """Create and check ACID events; each event inserts or deletes one row.
 
-The module refuses batches that an ACID file must not contain. This module must not read or write
-files.
+The module refuses batches that an ACID file must not contain.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})
@@ -96,10 +95,9 @@ def identity_at(events: pa.RecordBatch, index: int) -> row_schema.RecordIdentifi
 class EventCheck:
     """Checks whether batches of events form a valid file.
 
-    The check makes a few passes over the five integer columns of each batch. Readers merge files
-    and search delete events in identity order (as in Hive's RecordIdentifier.compareTo and
-    VectorizedOrcAcidRowBatchReader). Without this order, readers would lose rows or return deleted
-    rows. Hive 4 fails if a file contains a row that does not belong to the file's bucket.
+    Readers merge files and search delete events in identity order (as in Hive's
+    RecordIdentifier.compareTo and VectorizedOrcAcidRowBatchReader). Hive 4 fails if a file contains
+    a row that does not belong to the file's bucket.
     """
 
     def __init__(self, path: str, bucket_id: BucketId, *, is_delete: bool) -> None:

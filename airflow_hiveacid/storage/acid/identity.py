@@ -2,7 +2,7 @@
 
 A row's identity is (original write ID, bucket property, row ID). The three are compared as signed
 integers in this order (Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
-identity. This module must not read or write files.
+identity.
 """
 
 from __future__ import annotations
@@ -62,10 +62,7 @@ class Keys:
         return self.first_out_of_order() is None
 
     def first_out_of_order(self, *, strictly: bool = False) -> int | None:
-        """Return the index of the first row that is out of order; None if all are in order.
-
-        If `strictly`, equal rows are out of order, too.
-        """
+        """Return the index of the first row out of order (`strictly`: or equal), or None."""
         if self.is_one_run() and (self.row[1:] > self.row[:-1]).all():
             return None  # a stripe of one write; the general case below takes five times as long
         step = _step(self.original)
@@ -115,9 +112,8 @@ class Keys:
     def positions_of(self, others: Keys) -> npt.NDArray[np.intp]:
         """Return the positions of the rows that are also in `others`, in ascending order.
 
-        `self` and `others` must be sorted. `others` must not contain duplicates. The result
-        contains the positions that `found_in` marks. The method looks up each row of `others` in
-        `self`. So this method is faster than `found_in` if `others` is small.
+        Both are sorted, and `others` has no duplicates. Each row of `others` is looked up, which is
+        faster than `found_in` if they are few.
         """
         positions: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
         if len(self) and len(others):
@@ -135,10 +131,7 @@ class Keys:
         return np.concatenate(positions)
 
     def repeats(self) -> Mask:
-        """Return a mask of the rows that are equal to the previous row.
-
-        The mask is False for the first row.
-        """
+        """Return a mask of the rows that equal the previous row; False for the first row."""
         mask = np.zeros(len(self), dtype=np.bool_)
         if len(self) > 1:
             mask[1:] = (
@@ -195,10 +188,7 @@ EVERY_KEY: Final = KeyRange()
 
 
 def current_write_ids(batch: pa.RecordBatch) -> _Ints:
-    """Return the current write ID of each event, without copying.
-
-    The column must contain no NULL.
-    """
+    """Return the current write ID of each event, without a copy; the column must have no NULL."""
     return _column(batch, CURRENT_WRITE_ID)
 
 

@@ -1,8 +1,7 @@
 """Process sorted streams of events: merge streams, apply deletes, drop invisible events.
 
-Input and output are iterators of Arrow batches, in ascending order of row identity. All other
-columns are unchanged. The merge holds one batch of every open stream in memory. The merge joins
-small batches into batches of up to 4096 rows. This module must not read or write files.
+Input and output are iterators of Arrow batches, in ascending order of row identity. The merge holds
+one batch of every open stream in memory, and joins small batches into batches of up to 4096 rows.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _Part = tuple[pa.RecordBatch, identity.Keys]
 
 
 class _Head:
-    """The next rows of a stream: rows that were read from the stream but not yet merged."""
+    """The next rows of a stream: rows that were read but not yet merged."""
 
     def __init__(self, stream: Batches) -> None:
         self._stream = stream
@@ -84,15 +83,12 @@ def merge_sorted(
 ) -> Batches:
     """Merge sorted streams with the same schema; rows with equal identities have no fixed order.
 
-    Every open stream holds a batch of rows. Each step takes the last row of every batch, and finds
-    the smallest of these last rows. From every stream, the step takes the rows up to this smallest
-    row. The step sorts only these rows. The merge never compares rows one by one. If only one
-    stream has rows in a range, the merge does not sort these rows. A short stream fits into one
-    batch. So even a large number of short streams is sorted only once.
+    Each step finds the smallest of the last rows of all batches, and sorts the rows up to this row,
+    unless they are all of one stream. Rows are never compared one by one.
 
-    `streams` are sorted ascending by identity. `lower_bounds` has, for each stream, a key that is
-    not greater than any of its rows. A stream is opened only when the merge reaches its bound. So
-    files with disjoint ranges are read one after another.
+    `lower_bounds` has, for each stream, a key that is not greater than any of its rows. A stream is
+    opened only when the merge reaches its bound, so files with disjoint ranges are read one after
+    another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
     waiting = sorted(zip(bounds, streams, strict=True), key=lambda pair: pair[0])
@@ -203,10 +199,7 @@ def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> i
 
 
 def exceptions(write_ids: ValidWriteIdList) -> npt.NDArray[np.int64]:
-    """Return the open and aborted write IDs in ascending order.
-
-    The result is cached, because a list may contain a million IDs.
-    """
+    """Return the open and aborted write IDs in ascending order, cached: there may be a million."""
     return _exceptions(_Same(write_ids))
 
 
@@ -233,12 +226,10 @@ def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
 
 
 def unique_deletes(stream: Batches) -> Batches:
-    """Keep only the delete event with the lowest current write ID for each row.
+    """Keep only the delete event with the lowest current write ID for each row, in sorted order.
 
-    If a snapshot shows any delete event of a row, it also shows the delete event with the lowest
-    write ID. If a row has two delete events, other readers may lose all rows of a file. See the
-    message "Two readers for" in OrcRawRecordMerger. The input must be sorted by identity; the
-    result is also sorted.
+    A snapshot that shows any delete event of a row also shows this one. With two, other readers may
+    lose all rows of a file (see "Two readers for" in OrcRawRecordMerger).
     """
     last_event: pa.RecordBatch | None = None
     for batch in stream:

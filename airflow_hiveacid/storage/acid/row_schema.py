@@ -1,7 +1,5 @@
 """The six root columns of an ACID file: names, types, ORC column IDs, and row identity.
 
-This module must not read or write files.
-
 Example:
     >>> from airflow_hiveacid.format.table import Column
     >>> acid_schema([Column(name="id", type="bigint")]).field("row").type
@@ -70,10 +68,7 @@ IDENTITY_SCHEMA: Final = pa.schema(_ROOT_FIELDS)
 
 
 class Operation(enum.IntEnum):
-    """Values of the `operation` column.
-
-    Since Hive 3, an update is written as a delete event and an insert event.
-    """
+    """Values of the `operation` column; since Hive 3, an update is a delete and an insert event."""
 
     INSERT = 0
     UPDATE = 1
@@ -81,10 +76,7 @@ class Operation(enum.IntEnum):
 
 
 class RecordIdentifier(NamedTuple):
-    """The identity of a row.
-
-    Identities sort as in ACID files (Hive's RecordIdentifier.compareTo).
-    """
+    """The identity of a row. Identities sort as in ACID files (RecordIdentifier.compareTo)."""
 
     original_write_id: WriteId
     bucket_property: BucketProperty

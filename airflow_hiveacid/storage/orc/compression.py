@@ -190,11 +190,7 @@ _SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
 
 
 def snappy_length(chunk: bytes) -> int:
-    """Return the length at the start of a raw Snappy block: seven bits per byte, low bits first.
-
-    Raises:
-        IndexError: there is no length.
-    """
+    """Return the length at the start of a raw Snappy block; raise IndexError without one."""
     length = 0
     for index, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
         length |= (byte & ~_CONTINUED) << (7 * index)

@@ -1,10 +1,9 @@
 """Encoders that write batches as ORC stripes: the protocol, the Arrow encoder and the sink.
 
-An encoder writes finished stripes to a stream, and at the end the tail that describes them. It must
-not depend on the meaning of columns. It checks the size of a stripe only at the end of its internal
-batch, so callers pass pieces of exactly that batch size. If the sink receives bytes while a piece
-is encoded, a stripe has ended with the piece's last row. So the writer learns the key of each
-stripe's last row without reading the file again.
+An encoder writes finished stripes to a stream, and at the end the tail that describes them. It
+checks the size of a stripe only at the end of its internal batch, so callers pass pieces of exactly
+that batch size. If the sink receives bytes while a piece is encoded, a stripe has ended with the
+piece's last row.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ class WriterOptions:
     """The layout of an ORC file.
 
     `compression` is `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
-    `zstd`. `stripe_size_bytes` is the compressed size of a full stripe; an encoder holds one stripe
-    in memory. `compression_block_bytes` is the largest uncompressed size of a chunk, a multiple of
-    64 KiB. `row_index_stride` is the number of rows per entry of the row index; with 0, no index is
-    written.
+    `zstd`. `stripe_size_bytes` is the compressed size of a full stripe. `compression_block_bytes`
+    is the largest uncompressed size of a chunk, a multiple of 64 KiB. `row_index_stride` is the
+    number of rows per entry of the row index; with 0, no index is written.
     """
 
     compression: str = "zlib"
@@ -74,8 +72,8 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 class StripeSink(OpenFile):
     """The file object that an encoder writes to; it holds one stripe and its tail in memory.
 
-    Only the tail shows where the row index of the stripe is, and the bounds in it are not right for
-    every reader.
+    The bounds in the stripe's row index are not right for every reader, and only the tail shows
+    where they are.
     """
 
     READS = False

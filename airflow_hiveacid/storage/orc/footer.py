@@ -1,7 +1,6 @@
 """The parsed content of an ORC file's tail: stripes, types, statistics, metadata.
 
-The module defines only value classes. The module `tail` parses and serialises these classes. This
-module must not read files.
+`tail` parses and serialises these values.
 """
 
 from __future__ import annotations
@@ -117,12 +116,12 @@ class StripeInfo:
 class OrcType:
     """One type in a file; its position in `OrcTail.types` is its column ID.
 
-    `kind` is a `TypeKind`. If `TypeKind` does not define the kind, it is a plain number. `children`
-    are column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char
-    and varchar, 0 otherwise. A decimal of Hive 0.11 or 0.12 lacks its precision in the file; it
-    counts as decimal(38,10), as in Java (TypeDescription), but its values may have more digits.
-    `by_name` maps exact names to children, and `by_lower_name` maps lower-case names. If several
-    children have the same name, both maps contain the first of them.
+    `kind` is a plain number if `TypeKind` lacks it. `children` are column IDs; for a struct,
+    `field_names` are their names. `maximum_length` is set for char and varchar, 0 otherwise. A
+    decimal of Hive 0.11 or 0.12 lacks its precision in the file; it counts as decimal(38,10), as in
+    Java (TypeDescription), but its values may have more digits. `by_name` maps exact names to
+    children, and `by_lower_name` maps lower-case names. If several children have the same name,
+    both maps contain the first of them.
     """
 
     kind: int
@@ -167,12 +166,11 @@ class OrcTail:
 
     Do not change the protobuf messages of the tail, because they are shared and not copied.
 
-    `file_length` is the number of bytes that a reader may read. `file_length` is less than the
-    file's size while a streaming writer has committed only part of the file. `stripes` are in file
-    order; `types` are in order of column ID, depth first. Stripes and types are parsed only once,
-    because a plan uses thousands of them. Files with the same types have an equal `layout`, and
-    share one `types` object. If a small file was read completely to get the tail, `content` is the
-    whole file.
+    `file_length` is the number of bytes that a reader may read; less than the size while a
+    streaming writer has committed only part of the file. `stripes` are in file order; `types` are
+    in order of column ID, depth first. Files with the same types have an equal `layout`, and share
+    one `types` object. If a small file was read completely to get the tail, `content` is the whole
+    file.
     """
 
     path: str
@@ -285,10 +283,7 @@ def _layout(footer: pb.Footer) -> bytes:
 
 
 def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
-    """Cache a function's results by layout: a plan reads thousands of footers with one layout.
-
-    Very large layouts are not cached.
-    """
+    """Cache a function's results by layout, unless it is very large: footers share layouts."""
     cached_function = functools.lru_cache(_KEPT_LAYOUTS)(function)
 
     @functools.wraps(function)

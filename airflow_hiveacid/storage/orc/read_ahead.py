@@ -33,10 +33,7 @@ _INDEX_KINDS: Final = frozenset({6, 7, 8})
 
 
 class ReadAhead:
-    """An open file that is read in windows.
-
-    The object is mutable, because it holds the bytes read from one stripe.
-    """
+    """An open file that is read in windows. Mutable: it holds the bytes read from one stripe."""
 
     def __init__(self, source: pa.NativeFile, tail: OrcTail, columns: Iterable[int]) -> None:
         self._source = source

@@ -1,7 +1,7 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-A piece is a range of the original file, or new bytes. The module also builds pieces that replace
-the time zone in stripe footers, or the seconds of timestamps with 0.
+The module also builds pieces that replace the time zone in stripe footers, or the seconds of
+timestamps with 0.
 """
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ def splice(
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
-    `pieces` are in order. `ahead` is a second reader of the same file, to use if the pieces are
-    large.
+    `ahead` is a second reader of the same file, to use if the pieces are large.
 
     Raises:
         EOFError: the source is too short for the pieces. If the pieces are large, this error is

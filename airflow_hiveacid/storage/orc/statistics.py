@@ -119,8 +119,8 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
     """Return True if Java may have replaced invalid UTF-8 in a bound with U+FFFD.
 
-    Java compares the bytes, but writes the decoded string. The decoded string sorts differently. So
-    strings in the file may be outside these bounds.
+    Java compares the bytes, but writes the decoded string. So strings in the file may be outside
+    these bounds.
     """
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
@@ -173,10 +173,7 @@ def as_dates(column: pb.ColumnStatistics) -> bool:
 
 
 def keep_lengths_only(column: pb.ColumnStatistics) -> None:
-    """Remove string bounds, but keep the total string length, because it limits batch sizes.
-
-    The total moves to the field for binary values. No reader uses this field to compare strings.
-    """
+    """Remove string bounds; the total length, which limits batch sizes, moves to binary's field."""
     total = column.strings.sum if column.strings.HasField("sum") else None
     column.ClearField("strings")
     if total is not None:

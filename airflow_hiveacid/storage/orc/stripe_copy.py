@@ -1,8 +1,7 @@
 """Copy stripes from one ORC file to another, stream by stream, without decoding values.
 
 A caller may add and remove streams of a stripe's content, or renumber their columns. Then
-`StripeWriter` copies the streams. `storage.acid.write.whole_stripes` decides which stripes are
-copied. Only a few MiB of one stream are in memory at a time.
+`StripeWriter` copies the streams. Only a few MiB of one stream are in memory at a time.
 """
 
 from __future__ import annotations
@@ -116,11 +115,10 @@ def with_row_index(
 
 
 class StripeWriter:
-    """A writer of consecutive stripes. The object is mutable, because it counts the bytes written.
+    """A writer of consecutive stripes. Mutable: it counts the bytes written.
 
-    `out` writes bytes to the file. All source files must have the same compression. `position` is
-    the number of bytes that the file already holds. If `position` is 0, the writer first writes the
-    magic bytes.
+    `out` writes to the file. All source files must have the same compression. `position` is the
+    number of bytes in the file; if it is 0, the magic bytes are written first.
     """
 
     def __init__(
@@ -133,10 +131,7 @@ class StripeWriter:
             self._emit(MAGIC)
 
     def add(self, source: pa.NativeFile, tail: OrcTail, content: StripeContent) -> pb.Stripe:
-        """Write one stripe with streams from `source`; return its entry for the new footer.
-
-        The bounds in the row indexes are made right for every reader (`restate_bounds`).
-        """
+        """Write one stripe of `source`, with right bounds; return its entry for the footer."""
         streams = sorted(_with_right_bounds(source, tail, content), key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)
         if content.writer_time_zone:

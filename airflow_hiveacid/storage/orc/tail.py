@@ -2,7 +2,7 @@
 
 Arrow's reader does not validate a tail, and crashes on some invalid tails. So the module refuses
 tails that no writer would write: it checks lengths against the file, stripes against each other,
-and types against their kinds. This module must not decode rows.
+and types against their kinds.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -60,7 +60,7 @@ _LONGEST_VARINT: Final = 10
 class Shape:
     """The fields of a message that become objects: nested messages, strings and value lists.
 
-    The fields are given by number. Each byte of a field in `values` may become an object.
+    The fields are given by number.
     """
 
     below: Mapping[int, Shape] = field(default_factory=dict)
@@ -247,10 +247,7 @@ def parse_tail(
 
 
 def serialize_tail(tail: OrcTail) -> bytes:
-    """Return the bytes after the last stripe: metadata, footer, postscript, postscript length.
-
-    The two lengths in the postscript are recalculated. Everything else is unchanged.
-    """
+    """Return the bytes after the last stripe, with new lengths of metadata and footer."""
     postscript = pb.PostScript()
     postscript.CopyFrom(tail.postscript)
     kind, block_bytes = tail.compression, tail.compression_block_bytes

@@ -260,8 +260,7 @@ _OF_ANY_LENGTH: Final = frozenset(
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
     """Return the number of rows for a batch of about `BATCH_BYTES`, at most `most`.
 
-    A few stripes may contain most of the long values. So the stripe with the most bytes per row is
-    also measured.
+    The stripe with the most bytes per row counts, too: it may have most of the long values.
     """
     columns = list(tail.below(column_ids))
     heaviest = max(

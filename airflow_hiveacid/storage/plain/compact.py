@@ -1,7 +1,6 @@
 """Merge several files of an insert-only table into one file; the rows keep their order.
 
-Rows are read and rewritten batch by batch. The rows have no row IDs, but every value must stay the
-same. If a value cannot be stored unchanged, the compaction fails.
+If a value cannot be stored unchanged, the compaction fails.
 """
 
 from __future__ import annotations

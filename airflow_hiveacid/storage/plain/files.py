@@ -1,8 +1,7 @@
 """Find the visible files of an insert-only table, and check that they can be read or written.
 
-The files of the base come first, then those of deltas, each sorted by path. All rows of a visible
-file are visible. Rows have no row IDs. Every reader, writer and compaction calls the checks, so add
-those of a new format here. This module must not read rows.
+The files of the base come first, then those of deltas, each sorted by path. Rows have no row IDs.
+Every reader, writer and compaction calls the checks, so add those of a new format here.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ class PlainFile(StoredFile):
         return parse_directory_name(self.key.partition("/")[0]) is not None
 
     def as_acid(self, kind: FileKind, synthetic: SyntheticIdentity | None = None) -> AcidFile:
-        """Return the description for the reader of ORC files with or without ACID columns.
-
-        No write ID is too low or too high for the rows.
-        """
+        """Return the description for the reader of ORC files; any write ID fits."""
         return AcidFile(
             store=self.store,
             path=self.path,

@@ -13,10 +13,7 @@ from airflow_hiveacid.storage.plain.text_form import check_text_writable
 def check_files_readable(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise UnsupportedTableError if the files of a table or partition cannot be read.
-
-    Their format must be supported, and their columns defined in the metastore.
-    """
+    """Raise UnsupportedTableError if the format, or the columns' definition, is unsupported."""
     check_format(table, storage, parameters)
     check_avro(table, storage, parameters, columns)
 
@@ -26,9 +23,9 @@ def check_files_writable(
 ) -> None:
     """Raise UnsupportedTableError if Hive would not read the rows that this provider writes.
 
-    Full-ACID tables always pass. `partitions` are those to which files may be written. If
-    `keeps_text_form`, the files keep the delimiters of their partition, as compacted files do. The
-    partitions must have the table's storage format, and it must be able to store all columns.
+    `partitions` are those to which files may be written. If `keeps_text_form`, the files keep the
+    delimiters of their partition, as compacted files do. The partitions must have the table's
+    storage format, and it must be able to store all columns.
     """
     check_alike(table, partitions)
     check_avro(table.ref, table.storage, table.parameters, table.columns)

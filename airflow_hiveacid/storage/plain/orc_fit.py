@@ -1,7 +1,7 @@
 """Check that all readers read the same rows from an ORC file without ACID columns.
 
 Readers could convert a different type. But Hive's compactor would fail, because it does not convert
-a file's rows (OrcRawRecordMerger). This module must not read values.
+a file's rows (OrcRawRecordMerger).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def are_old_values_known(tail: OrcTail) -> bool:
     """Return whether all readers show the same values for all dates and timestamps of a file.
 
     Java's writer stores the calendar in the file since ORC 1.6, but other writers do not. Arrow
-    writes negative nanoseconds before 1970. Hive cannot read negative nanoseconds.
+    writes negative nanoseconds before 1970, which Hive cannot read.
     """
     if tail.footer.writer == Writer.JAVA and tail.calendar is not OrcCalendar.UNKNOWN:
         return True

@@ -109,10 +109,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
     matching: Matching = Matching.UNAMBIGUOUS,
     state: AcidState | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the visible rows of one root.
-
-    For `own`, see `PlainFile.columns`; for other arguments, see `scan` and `plain_files`.
-    """
+    """Read the visible rows of one root; see `scan`, `plain_files` and `PlainFile` (for `own`)."""
     if state is None:
         state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
     files = plain_files(state, format_, with_originals=with_originals, text=text, columns=own)

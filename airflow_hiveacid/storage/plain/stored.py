@@ -1,8 +1,7 @@
 """Read every row that a file stores, whether readers of the table see the row or not.
 
-Input is a file of any directory: replaced, aborted, staged, or outside the table. Output is batches
-of the table's columns. Deleted rows are included, since their values are still in the file. A file
-that cannot be read completely raises an error; it never yields fewer rows.
+Output is batches of the table's columns. Deleted rows are included, since their values are still in
+the file. A file that cannot be read completely raises an error; it never yields fewer rows.
 """
 
 from __future__ import annotations
@@ -63,10 +62,7 @@ def row_path(tail: OrcTail) -> tuple[str, ...]:
 
 
 def columns_in(file: PlainFile, tail: OrcTail | None) -> tuple[str, ...] | None:
-    """Return the names of the columns that a file contains; None if a text file has no names.
-
-    `tail` is that of an ORC file, otherwise None.
-    """
+    """Return the columns of a file, by `tail` for ORC; None if a text file has no names."""
     if tail is not None:
         return tail.types[tail.column_id(*row_path(tail)) or 0].field_names
     match file.format:

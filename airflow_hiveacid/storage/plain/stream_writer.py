@@ -27,19 +27,11 @@ class WrittenRows:
 
 
 class RowsWriter(AbortsUnlessClosed):
-    """A writer of one file, for use by one thread. The file is complete only after `close`.
-
-    A `with` block aborts the file, unless `close` was called.
-    """
+    """A writer of one file, for one thread; a `with` block aborts it unless `close` was called."""
 
     @abc.abstractmethod
     def write(self, rows: pa.StructArray) -> None:
-        """Append rows with the table's columns as fields; no row may be NULL.
-
-        Raises:
-            TypeMismatchError: the rows have different types than the columns, or a value cannot be
-                stored.
-        """
+        """Append rows with the table's columns as fields; no row may be NULL."""
 
     @abc.abstractmethod
     def close(self) -> WrittenRows:
@@ -47,11 +39,7 @@ class RowsWriter(AbortsUnlessClosed):
 
 
 class StreamWriter(RowsWriter):
-    """A `RowsWriter` to a stream.
-
-    A subclass must check the columns before it calls this constructor. The subclass writes rows in
-    `_write` and buffered bytes in `_finish`.
-    """
+    """A `RowsWriter` to a stream; subclasses check the columns, and implement `_write`."""
 
     BATCH_ROWS: ClassVar[int]
 

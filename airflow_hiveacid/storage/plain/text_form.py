@@ -1,7 +1,4 @@
-"""Derive the form of a table's text files from the parameters of the table and its SerDe.
-
-The rules are the same as in Hive's LazySerDeParameters.
-"""
+"""The form of a table's text files, from its parameters and its SerDe's (LazySerDeParameters)."""
 
 from __future__ import annotations
 
@@ -87,9 +84,8 @@ def text_form(
 ) -> TextForm:
     """Return the form of the text files of a table or partition, or a default for other formats.
 
-    Parameters of a partition's SerDe override the table's parameters. The table's parameters
-    override parameters of the table's SerDe. But only the table determines the number of header
-    lines.
+    Parameters of a partition's SerDe override the table's, which override those of the table's
+    SerDe; but only the table determines the number of header lines.
 
     `partition` is the storage of a partition; None for a table without partitions.
     """
@@ -118,10 +114,7 @@ def text_form(
 
 
 def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
-    """Raise an error if Hive would misread the rows that this provider writes to a text table.
-
-    Only text tables are checked. `partitions` are those to which rows may be written.
-    """
+    """Raise an error if Hive would misread rows that are written to partitions of a text table."""
     if table.storage.format is not FileFormat.TEXT:
         return
     form = text_form(table.ref, table.storage, table.parameters)

@@ -1,8 +1,7 @@
 """Read the rows of one text file in the types of a Hive table, like LazySimpleSerDe.
 
-Columns are found by position; a column that is missing in a line is NULL. A text file contains no
-metadata. So the module refuses a value that Hive would not have written. Hive reads some of these
-values as NULL. Hive truncates or rounds other values.
+Columns are found by position; a column that is missing in a line is NULL. The module refuses a
+value that Hive would not have written: Hive reads it as NULL, or truncated.
 """
 
 from __future__ import annotations
@@ -97,12 +96,7 @@ def text_rows(
 
 
 def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
-    """Check that nothing shows that a file was written in a different form.
-
-    Raises:
-        UnsupportedFileError: a line has fewer or more fields, a field has a control character, or
-            readers ignore lines or texts.
-    """
+    """Check that nothing shows that a file was written in a different form."""
     if form.header_lines or form.null_text not in _USUAL_NULLS:
         raise UnsupportedFileError(
             path=file.path,

@@ -1,8 +1,7 @@
 """Write text files like Hive's LazySimpleSerDe: each line contains the fields of one row.
 
-A text file contains no metadata. So the module refuses a value if a reader would read a different
-value or two values. A refused value contains a delimiter or a line end, or is spelled like NULL.
-Hive writes such values, but later reads different rows.
+The module refuses a value with a delimiter or a line end, or spelled like NULL. Hive writes such
+values, but later reads different rows.
 """
 
 from __future__ import annotations

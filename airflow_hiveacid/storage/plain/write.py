@@ -1,7 +1,6 @@
 """Write one data file of an insert-only table, in a form that Hive can read.
 
-Values are stored as in Hive, or refused. The module never reads the file. This module must not
-interpret directory names.
+Values are stored as in Hive, or refused.
 
 Example:
     >>> import tempfile
@@ -69,9 +68,8 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
 ) -> RowsWriter:
     """Open a file for writing in this format; create its directory if it is missing.
 
-    `format_` is any format but OTHER. `columns` are without partition columns. `table` is for
-    messages; by default, it is the path. `timestamps` is the unit of a Parquet file; other formats
-    accept any unit.
+    `format_` is any format but OTHER. `table` is for messages; by default, it is the path.
+    `timestamps` is the unit of a Parquet file; other formats accept any unit.
 
     Raises:
         UnsupportedTableError: a column has a type that the format cannot store, or the format is

@@ -71,12 +71,11 @@ class FeedNote:
     `table_id` distinguishes the table from an earlier table of the same name. For the same purpose,
     `births` has the creation time of each partition in seconds since 1970. If `is_whole`, the rows
     are the whole table at `until`, not the changes since `since`. `rows` is the number of rows by
-    type of change. `directory` is the subdirectory of the range's directory that contains the
-    files. If `directory` is blank, the files are in the range's directory itself. `where` is the
-    condition that selected the rows; blank means no condition. `asked` has digests of the arguments
-    that determine which changes are written, and in what form. `held` has the newest write of each
-    partition at `until` (`format.state.versions.newest_of`). `keys` are the columns that identified
-    updates.
+    type of change. `directory` is the subdirectory with the files; blank means the range's
+    directory itself. `where` is the condition that selected the rows; blank means no condition.
+    `asked` has digests of the arguments that determine which changes are written, and in what form.
+    `held` has the newest write of each partition at `until` (`format.state.versions.newest_of`).
+    `keys` are the columns that identified updates.
     """
 
     table: str
@@ -129,10 +128,7 @@ class ChangeFeed:
             return None  # a writer was killed before it completed the range
 
     def new_directory(self, since: int, attempt: str) -> str:
-        """Return this attempt's own directory for the files of a range.
-
-        Create the directory if the store renames directories.
-        """
+        """Return the attempt's own directory for a range, and create it if the store renames."""
         fs, root = open_location(self.location)
         staged = staging_directory(f"feed_{attempt}")
         if not traits_of(fs).renames:
@@ -218,10 +214,7 @@ class ChangeFeed:
             _log.warning("cannot remove other writers' files below %s: %s", root, error)
 
     def discard(self, directory: str) -> None:
-        """Remove unpublished files of tasks; log a warning if removal fails.
-
-        Remaining files are harmless, because no range contains them.
-        """
+        """Remove unpublished files of tasks; only log a failure, as no range contains them."""
         try:
             delete_directory(*open_location(directory))
             give_up_all(posixpath.join(posixpath.dirname(directory), _own_directory(directory)))

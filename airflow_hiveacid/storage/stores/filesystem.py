@@ -118,10 +118,7 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
 
 
 def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | None = None) -> None:
-    """Write a small file, replacing an existing file; create missing parent directories.
-
-    `like` is as in `open_up`, for the file and for the created directories.
-    """
+    """Write a small file, or replace it; create parent directories; `like` is as in `open_up`."""
     make_directory(fs, posixpath.dirname(path), like=like)
     with storage_errors("write", path):
         with fs.open_output_stream(path, compression=None) as stream:
@@ -131,10 +128,9 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | N
 
 
 def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | None = None) -> None:
-    """Write a small file so that it appears whole or not at all.
+    """Write a small file so that it appears whole or not at all; `like` is as in `open_up`.
 
-    The function writes the content to a hidden file in the same directory, and renames that file.
-    On a store without renames, every new file appears whole. `like` is as in `write_bytes`.
+    It is written under a hidden name, and renamed; without renames, every file appears whole.
     """
     if not traits_of(fs).renames:
         write_bytes(fs, path, content, like=like)
@@ -150,10 +146,7 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | Non
 
 @contextmanager
 def new_file(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
-    """Open a new file for the block, which writes it; delete the file if the block fails.
-
-    Missing parents are created.
-    """
+    """Open a new file for the block, and create its parents; delete the file if the block fails."""
     make_directory(fs, posixpath.dirname(path))
     with storage_errors("write", path):
         out = fs.open_output_stream(path, compression=None)
@@ -167,10 +160,7 @@ def new_file(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
 
 
 def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -> None:
-    """Create a directory and its missing parents, unless it exists.
-
-    `like` is as in `open_up`, for the created directories.
-    """
+    """Create a directory and its missing parents, unless it exists; `like` is as in `open_up`."""
     missing = []
     if like is not None and fs.type_name == _LOCAL_TYPE:
         ancestors = (path, *map(str, PurePosixPath(path).parents))
@@ -230,10 +220,9 @@ def move(fs: pafs.FileSystem, source: str, target: str) -> None:
 def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
     """Publish a directory under its final name in one step; the parent must exist.
 
-    On a local disk, a rename onto an empty directory replaces that directory. On HDFS through
-    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the function
-    checks the target before the rename. If the store allows a rename onto a directory, this
-    function also checks after the rename whether the source is now inside the target.
+    On a local disk, a rename replaces an empty directory; libhdfs moves the source into an existing
+    one (HIVE-25600). So the target is checked before the rename and, on such a store, also after
+    it.
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
@@ -256,10 +245,8 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """Remove a directory and its content; do nothing if it is missing.
 
-    The directory disappears in one step. A local disk deletes one file at a time. A reader could
-    then see half a directory. A process that seemed dead could even publish half a directory. So
-    the function first renames the directory to a hidden name. A store without renames deletes one
-    file at a time, too, but only files that no reader uses.
+    It is first renamed to a hidden name, so that no reader sees, and no process publishes, half of
+    it. A store without renames deletes one file at a time, but only files that no reader uses.
     """
     with storage_errors("delete", path):
         try:

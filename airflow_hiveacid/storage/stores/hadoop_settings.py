@@ -41,10 +41,7 @@ _ALL: Final = 0o777
 def read_settings(
     environment: Mapping[str, str] = os.environ, names: Sequence[str] = _FILES
 ) -> dict[str, str]:
-    """Return the settings of this process's Hadoop client; empty if no directory is configured.
-
-    `names` are the files to read; a later file overrides earlier files.
-    """
+    """Return this process's Hadoop settings, if any; a later file overrides earlier ones."""
     folder = settings_folder(environment)
     settings: dict[str, str] = {}
     for file in () if folder is None else map(folder.joinpath, names):
@@ -166,10 +163,8 @@ def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings that make HDFS clients avoid observers; empty if none are configured.
 
-    An observer lags behind the active name node. An observer guarantees only that each client sees
-    its own changes (HDFS-12943). So a listing from an observer may lack files that another process
-    has published and committed. A reader would then miss the rows in these files. Compaction and
-    cleaning would remove these rows permanently.
+    An observer lags behind the active name node (HDFS-12943), so its listing may lack files that
+    another process has committed: readers would miss rows, and compaction would remove them.
     """
     return {
         name: _OF_THE_ACTIVE

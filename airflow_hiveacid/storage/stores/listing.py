@@ -1,7 +1,6 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
-The result has sizes and times of files, and the content of compactors' marker files. The module
-also lists and aborts incomplete uploads, which occupy space, although no file listing shows them.
+The module also lists and aborts incomplete uploads, which no file listing shows.
 
 Example:
     >>> metadata_text("compacted")
@@ -37,9 +36,8 @@ _METADATA_VERSION: Final = "0"
 def list_table(location: str) -> Listing:
     """List everything below a table or partition directory, and read compactors' marker files.
 
-    A hidden directory is listed without its content, because no reader uses its content. If a
-    directory vanishes during the listing, a cleaner or a publisher is running. Then the function
-    repeats the listing, because a partly outdated listing could lack rows.
+    Hidden directories are listed without their content. If a directory vanishes meanwhile, the
+    listing is repeated, because a partly outdated one could lack rows.
     """
     fs, root = open_location(location)
     is_kept = traits_of(fs).keeps_directories
@@ -186,8 +184,8 @@ def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[F
 def every_file(location: str) -> tuple[FileEntry, ...]:
     """Return all files below a location, also hidden and staged ones; none if it is missing.
 
-    If a directory vanishes during the listing, the function repeats the listing, because the
-    directory's files may have moved to a directory that was already listed.
+    If a directory vanishes during the listing, it is repeated, because files may have moved to a
+    directory that was already listed.
     """
     fs, root = open_location(location)
     top = f"{root.rstrip('/')}/"
@@ -218,7 +216,7 @@ def children(fs: pafs.FileSystem, directory: str) -> list[pafs.FileInfo]:
 
 
 def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
-    """Return the direct entries of each directory below a location, hidden ones included.
+    """Return the direct entries of directories below a location, hidden ones included.
 
     Paths are relative to the location. The listing of a missing directory is empty.
     """
@@ -245,10 +243,7 @@ def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
 
 
 def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
-    """Return the total bytes of the files below a directory, and the time of its last change.
-
-    The time is in seconds since 1970.
-    """
+    """Return the bytes of the files below a directory, and its last change, in s since 1970."""
     with storage_errors("list", directory):
         own = fs.get_file_info(directory)
         infos = fs.get_file_info(pafs.FileSelector(directory, recursive=True, allow_not_found=True))

@@ -1,7 +1,4 @@
-"""Base classes of our file systems and their open files, with the methods that pyarrow needs.
-
-A reader has a position and a length. After a failure, a writer does not complete its file.
-"""
+"""Base classes of our file systems and their open files, with the methods that pyarrow needs."""
 
 from __future__ import annotations
 
@@ -52,10 +49,7 @@ class StoreHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
 
 
 class OpenFile(ABC):
-    """A file open for reading or writing, as pyarrow expects it; only a reader can move.
-
-    The object is mutable, because it has a position.
-    """
+    """A file open for reading or writing, as pyarrow expects it. Mutable: it has a position."""
 
     READS: ClassVar[bool]
 

@@ -83,9 +83,9 @@ class AcceptedFile:
 class Staging:
     """The staging directory of one attempt for one location; a plain value that tasks receive.
 
-    `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt.
-    The token consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
-    partition is below it. Otherwise, `home` is None, and `location` is the home.
+    `location` is a table's or partition's root, as a URI or path. `token`, unique to the attempt,
+    consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the partition
+    is below it; None means `location`.
     """
 
     location: str
@@ -122,19 +122,13 @@ class Staging:
         return f"{self.location.rstrip('/')}/{directory}"
 
     def attempt_path(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
-        """Return the path at which a task attempt writes a file for that directory.
-
-        By `attempt`, a late attempt cannot touch the files of a different attempt.
-        """
+        """Return the path at which a task attempt writes a file for that directory."""
         return attempt_path(self.root, attempt, directory, file_name)
 
     def part_path(self, file_name: str, attempt: str) -> str:
         """Return the path at which a task attempt writes a file for a later task to read.
 
-        On a store without renames, the file of `attempt_path` cannot be read before it is
-        published. This file can be read once it is closed, and is never published.
-
-        Each `attempt` has its own file.
+        Unlike that of `attempt_path`, it can be read once it is closed, and is never published.
         """
         return f"{self.root}/{_PARTS}/{attempt}/{file_name}"
 
@@ -292,10 +286,7 @@ def check_publishable(table: object, location: str) -> None:
 
 
 def check_renames(table: object, location: str, what: str) -> None:
-    """Check that files and directories at a location can be renamed in one step.
-
-    `what` is the operation that needs renames. It becomes the subject of the message.
-    """
+    """Check that files can be renamed in one step, as `what` needs: the subject of the message."""
     scheme = scheme_of(location)
     if not traits.renames_directories(scheme):
         raise UnsupportedTableError(

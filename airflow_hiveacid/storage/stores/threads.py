@@ -56,16 +56,13 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
 def side_by_side(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """Return the function's result for each item, in order, `AT_ONCE` at a time.
 
-    Use this function for changes and for slow reads. The exception of the first failed item is
-    raised; later items may have been processed.
+    It is for changes and slow reads. The first failed item's exception is raised; later items may
+    have been processed.
     """
     return list(results_in_order(function, items))
 
 
 def results_in_order(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Yield the function's result for each item, in order, `AT_ONCE` at a time.
-
-    If an item fails, the results of earlier items are still yielded.
-    """
+    """Yield the result for each item, in order, `AT_ONCE` at a time; also those before an error."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(function, items)

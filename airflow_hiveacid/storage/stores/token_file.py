@@ -1,9 +1,8 @@
 """This process's Hadoop credentials, in a file that exists only in memory.
 
-At each login, hdfs-native reads delegation tokens from a file. An environment variable contains the
-path. The file of this module is not on a disk. The file disappears when the process ends. Only the
-process's user can open the file. The content is replaced as a whole, so no client reads half of it.
-The module does not change a credentials file that YARN gave to a container.
+At each login, hdfs-native reads delegation tokens from the file that an environment variable names.
+This one disappears with the process, and only its user can open it. The content is replaced as a
+whole, so no client reads half of it. A file that YARN gave to a container is not changed.
 """
 
 from __future__ import annotations
@@ -19,12 +18,9 @@ _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 
 
 class TokenFile:
-    """A credentials file in memory. The object is mutable, because its content can be replaced.
+    """A credentials file in memory. Mutable: its content can be replaced.
 
-    The file exists until the process ends, because a client may read it at any time.
-
-    Raises:
-        OSError: memory is insufficient, or the system is not Linux.
+    It exists until the process ends, because a client may read it at any time.
     """
 
     def __init__(self) -> None:
@@ -32,10 +28,7 @@ class TokenFile:
 
     @property
     def path(self) -> str:
-        """The file's path, valid for the user's processes on this machine until this process ends.
-
-        Child processes inherit the environment variable, and Java fails if the file is missing.
-        """
+        """The file's path, valid for the user's processes until this one ends."""
         return _path_of(self._descriptor)
 
     def replace(self, content: bytes) -> None:

@@ -1,7 +1,6 @@
 """The differences between stores that matter to this package.
 
-The module takes a pyarrow file system or the scheme of a location, and returns the store's traits.
-To support a new store, add its traits here. No other module checks for specific stores.
+A new store needs only its traits here: no other module checks for specific stores.
 
 Example:
     >>> renames_directories("hdfs"), renames_directories("s3a")
@@ -29,12 +28,11 @@ class StoreTraits:
     renamed directory replaces an existing empty directory, or is moved into the existing directory
     (HIVE-25600). `deletes_at_once`: no reader sees half of a directory that is being deleted.
     `reads_open_files`: flushed bytes can be read before the file is closed, even beyond the length
-    in a listing. `renames`: files and directories are renamed in one step. On stores without
-    renames, a file appears whole when it is closed. But on such stores, a directory appears one
-    file at a time. A task's file cannot be read before it is published. `keeps_directories`: an
-    empty directory can exist. `lists_trees`: one call lists everything below a directory at any
-    depth. `may_want_keys`: in an encryption zone, a client needs a key to create files, but not to
-    create directories.
+    in a listing. `renames`: files and directories are renamed in one step. Without, a file appears
+    whole when it is closed, a directory one file at a time, and a task's file cannot be read before
+    it is published. `keeps_directories`: an empty directory can exist. `lists_trees`: one call
+    lists everything below a directory at any depth. `may_want_keys`: in an encryption zone, a
+    client needs a key to create files, but not to create directories.
     """
 
     refuses_taken_names: bool
@@ -75,11 +73,7 @@ def traits_of(fs: pafs.FileSystem) -> StoreTraits:
 
 
 def renames_directories(scheme: str) -> bool:
-    """Return True if stores of this scheme rename a directory in one step.
-
-    On these stores, a directory is built under a hidden name. A rename then publishes the directory
-    as a whole.
-    """
+    """Return True if stores of this scheme rename, and so publish, a directory in one step."""
     return scheme == "file" or scheme in HADOOP_SCHEMES
 
 
@@ -96,7 +90,6 @@ def might_rename_directories(scheme: str) -> bool:
 def publishes_files(scheme: str) -> bool:
     """Return True if the driver publishes each file separately on stores of this scheme.
 
-    These stores have no renames, so a directory becomes visible one file at a time. Until the
-    commit, readers ignore the directory because of its name.
+    Until the commit, readers ignore the directory because of its name.
     """
     return scheme in S3_SCHEMES

@@ -74,7 +74,7 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
 def may_have_old_days(tail: OrcTail, column_id: int, first_s: int = SWITCHOVER_SECOND) -> bool:
     """Return True if a column may have dates before 1582-10-15, or timestamps before `first_s`.
 
-    The result is based on statistics, and is True if the file has none.
+    It is True without statistics.
     """
     statistics = tail.statistics(column_id) if tail.row_index_stride else None
     if statistics is None or not statistics.HasField("values"):
@@ -89,10 +89,7 @@ def may_have_old_days(tail: OrcTail, column_id: int, first_s: int = SWITCHOVER_S
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
-    """Convert hybrid days to proleptic days; each day keeps its label (year, month, day).
-
-    A 29 February that exists only in the Julian calendar becomes 1 March, as in Hive.
-    """
+    """Convert hybrid to proleptic days of the same label; 29 February may become 1 March."""
     wide = days.astype(np.int64)
     old = wide < SWITCHOVER_DAY
     if old.any():

@@ -1,8 +1,8 @@
 """Strings with a length limit (`char` and `varchar`), and strings that are not UTF-8.
 
 The value of a `char(n)` has no trailing blanks, but files store it padded with blanks to n
-characters. A `varchar(n)` is cut after n characters. Files contain bytes. Hive does not decode the
-bytes of files. So a value that is not UTF-8 must stay unchanged.
+characters. A `varchar(n)` is cut after n characters. Hive does not decode the bytes of files, so a
+value that is not UTF-8 must stay unchanged.
 
 Example:
     >>> padded(unpadded(pa.array(["a  ", "ä"])), 3).to_pylist()

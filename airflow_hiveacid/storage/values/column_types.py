@@ -23,7 +23,7 @@ from airflow_hiveacid.format.table import Column
 class TypeNode:
     """One type in an ORC file: its column ID, its dotted name for messages, and its child types.
 
-    A list has the child `[]`. A map has the children `[key]` and `[value]`, in this order.
+    A list has the child `[]`, a map `[key]` and `[value]`.
     """
 
     column_id: int
@@ -58,7 +58,7 @@ PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 def arrow_type(hive_type: hive.HiveType) -> pa.DataType:
     """Return the Arrow type of a Hive type; char and varchar become strings of any length.
 
-    Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
+    Timestamps become nanoseconds, which cover 1677 to 2262; see `check_row_type`.
     """
     match hive_type:
         case hive.PrimitiveType(name=name):

@@ -1,9 +1,8 @@
 """Plan how to read a table's columns from an ORC file.
 
-For each column, the module returns the column ID to read, and a function that converts Arrow's
-array to the table's type. Columns are found by name at every level; case is ignored. A missing
-column is NULL. If all columns of a file are called `_colN`, as before HIVE-4243, columns are found
-by position, as in ORC's SchemaEvolution.
+Columns are found by name at every level; case is ignored. A missing column is NULL. If all columns
+of a file are called `_colN`, as before HIVE-4243, columns are found by position, as in ORC's
+SchemaEvolution.
 """
 
 from __future__ import annotations

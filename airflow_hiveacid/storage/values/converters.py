@@ -1,7 +1,4 @@
-"""Convert a column of an ORC file, as Arrow reads it, to a table's column.
-
-The conversion covers nesting, types and calendars.
-"""
+"""Convert a column of an ORC file, as Arrow reads it, to a table's column."""
 
 from __future__ import annotations
 
@@ -57,10 +54,7 @@ TAG: Final = "tag"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFile:
-    """The properties of a file that are needed to convert its columns.
-
-    `zone` is the time zone of the writer; None means UTC.
-    """
+    """The properties of a file that conversions need; `zone` is the writer's, None means UTC."""
 
     tail: OrcTail
     form: TimestampForm
@@ -79,9 +73,8 @@ class ColumnFile:
 def read_type(hive_type: hive.HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
     """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
-    A union becomes a struct of its tag and one value per option; unions cannot be written. All
-    values except the tagged value are NULL. ORC cannot distinguish a NULL union from a union with a
-    NULL value. So both become NULL.
+    A union becomes a struct of its tag and one value per option; unions cannot be written. All but
+    the tagged value are NULL, as for a NULL union, which ORC cannot tell from it.
     """
     match hive_type:
         case hive.PrimitiveType(name="timestamp"):

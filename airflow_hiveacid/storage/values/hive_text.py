@@ -1,7 +1,6 @@
 """Format dates, timestamps, decimals and floating-point numbers as Hive does.
 
-The formats are those of Java (Date, Timestamp, HiveDecimal, Double.toString). Hive uses these
-formats if a column's type is changed to string.
+The formats are those of Java (Date, Timestamp, HiveDecimal, Double.toString).
 
 Example:
     >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)

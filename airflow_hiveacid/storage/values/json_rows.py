@@ -1,9 +1,9 @@
 """Convert rows to JSON: one array per row, with values as Hive prints them.
 
-The module takes batches from `scan` with timestamps as pairs, and returns lines. Integers, floats
-and booleans keep their JSON type, but NaN and infinities become strings. Decimals, dates,
-timestamps and chars are strings in Hive's format. Binary is hexadecimal. A map is a list of [key,
-value] pairs, sorted by their JSON strings. A struct is an object, and a union is {tag, value}.
+Integers, floats and booleans keep their JSON type, but NaN and infinities become strings. Decimals,
+dates, timestamps and chars are strings in Hive's format. Binary is hexadecimal. A map is a list of
+[key, value] pairs, sorted by their JSON strings. A struct is an object, and a union is {tag,
+value}.
 
 Example:
     >>> batch = pa.record_batch({"id": [1, 2], "name": ["x", None]})

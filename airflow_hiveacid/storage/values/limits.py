@@ -95,10 +95,7 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
 
 
 def fit_texts(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> pa.StructArray:
-    """Check rows for a Parquet file.
-
-    As in Hive, chars are not padded. Any timestamp is allowed. For errors, see `fit_rows`.
-    """
+    """Check rows for Parquet: chars are not padded, any timestamp is allowed; see `fit_rows`."""
     return _fit_all(rows, nodes, _Findings(table=table, is_orc=False))
 
 
@@ -115,7 +112,7 @@ def _fit_all(
 def used_parts(values: pa.Array) -> list[pa.Array]:
     """Return the fields, keys and items, or values of a nested array; none of other arrays.
 
-    A field is NULL wherever its struct is NULL. Lists and maps have only the items of this slice.
+    A field is NULL wherever its struct is. Lists and maps have only the items of this slice.
     """
     if pa.types.is_struct(values.type):
         return list(values.flatten())

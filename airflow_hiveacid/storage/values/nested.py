@@ -26,10 +26,7 @@ def unsliced(array: pa.Array) -> pa.Array:
 
 
 def parts_of(array: pa.Array) -> list[pa.Array]:
-    """Return the fields of a struct, the keys and items of a map, or the values of a list.
-
-    The parts of a slice of a list or map are those of the whole array.
-    """
+    """Return a struct's fields, a map's keys and items, or a list's values, of the whole array."""
     if pa.types.is_struct(array.type):
         return [array.field(index) for index in range(array.type.num_fields)]
     if pa.types.is_map(array.type):

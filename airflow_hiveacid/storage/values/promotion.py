@@ -1,8 +1,7 @@
 """Convert values to a different primitive type, as after ALTER TABLE ... CHANGE COLUMN.
 
 Values that do not fit become NULL, as in ORC's ConvertTreeReaderFactory. Varchar and char values
-are cut to their length, as in Hive. These conversions are for ORC files. Columns of Parquet files
-may only be widened (`storage.plain.parquet.fit`).
+are cut to their length, as in Hive.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), hive.PrimitiveType("tinyint")).to_pylist()

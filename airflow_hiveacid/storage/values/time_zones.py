@@ -144,10 +144,7 @@ class TimeZone:
         return self.offsets[np.searchsorted(self.starts, seconds, "right")]
 
     def instant_of(self, wall_s: int) -> int:
-        """Return the time in UTC at which the zone's clocks show this time.
-
-        The clocks must not change within a day of that time.
-        """
+        """Return the UTC time at which clocks show this time; they may not change within a day."""
         return wall_s - int(self.offsets_at(np.array([wall_s]))[0])
 
 

@@ -1,10 +1,10 @@
 """Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
-Arrow counts nanoseconds in 64 bits. This range covers the years 1677 to 2262. If a value is outside
-this range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
-seconds and nanoseconds can be read separately. A value that does not fit into the
-wanted form is an error; the module never changes a value. For Spark, timestamps at any depth of
-nesting are converted between microseconds and pairs of seconds and nanoseconds.
+Arrow refuses a file with values outside the range of nanoseconds in 64 bits, 1677 to 2262, as many
+"valid until" dates are. With `orc.view`, seconds and nanoseconds can be read separately. A value
+that does not fit into the wanted form is an error; the module never changes a value. For Spark,
+timestamps at any depth of nesting are converted between microseconds and pairs of seconds and
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Instants:
 def may_overflow(tail: OrcTail, column_id: int) -> bool:
     """Return True if a timestamp column may have values outside Arrow's range of nanoseconds.
 
-    The result is based on statistics. The result is True for a file without a row index, because
-    the statistics may be wrong.
+    It is True without a row index, because statistics may be wrong then.
     """
     statistics = tail.statistics(column_id)
     if statistics is None or not tail.row_index_stride:
@@ -169,7 +168,7 @@ def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
 def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
     """Return the seconds since 1970, rounded down, and the remaining nanoseconds; 0 for NULL.
 
-    `values` are timestamps of any unit, or pairs (`PAIR_TYPE`).
+    `values` are timestamps of any unit, or pairs.
     """
     if pa.types.is_struct(values.type):
         times = of_pairs(values)
@@ -200,10 +199,7 @@ def with_pairs(array: pa.Array) -> pa.Array:
 
 
 def with_microseconds(array: pa.Array) -> pa.Array:
-    """Replace each pair with Arrow microseconds without time zone, rounded down.
-
-    Rounding down preserves the order. Microseconds cover more than the years 1 to 9999.
-    """
+    """Replace each pair with Arrow microseconds without time zone, rounded down."""
     return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), _as_microseconds)
 
 

@@ -1,8 +1,8 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
 The resolved form of an expression is its type, the frame's columns that it uses, whether it is
-deterministic, and a column object. This object refers to columns by ID, not by name. So it is valid
-in every frame that is built on the same columns, and no added column changes its meaning.
+deterministic, and a column object. It refers to columns by ID, so it stays valid in frames that are
+built on the same columns.
 """
 
 from __future__ import annotations
@@ -69,10 +69,7 @@ TEXT_ERRORS: Final = (
 
 @dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
 class Resolved:
-    """An expression that was resolved against a frame.
-
-    A property is fetched from the JVM on first use, because there may be thousands of expressions.
-    """
+    """An expression resolved against a frame; its properties come from the JVM on first use."""
 
     column: Column
     type: DataType
@@ -118,9 +115,8 @@ class Comparison:
 class Moment:
     """The time of a statement: the value of `current_timestamp()` and similar functions.
 
-    A statement runs several Spark queries. Spark would use a different current time for each query.
-    `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
-    this SQL.
+    Spark would use a different time for each of a statement's queries. `terms` contains the
+    parameters of the statement's SQL, and a flag that allows unsafe calls in this SQL.
     """
 
     literals: JavaObject
@@ -244,10 +240,7 @@ def _found(
 def _asked(
     frame: DataFrame, texts: Sequence[str], moment: Moment
 ) -> tuple[DataFrame, JavaObject, list[JavaObject]]:
-    """Return a frame with one column for each expression.
-
-    Also return the analysed plan of that frame, and the columns of the plan.
-    """
+    """Return a frame with a column for each expression, its analysed plan, and its columns."""
     spark = frame.sparkSession
     jvm = jvm_of(spark)
     column_of = _columns(jvm)
@@ -285,10 +278,9 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     """Return whether each task of a frame returns the same rows if the task runs again.
 
     The order of the rows may change. A frame is repeatable if its plan only reads files, and
-    filters, maps and joins rows. Aggregates do not count as repeatable: sums of floating-point
-    numbers depend on the order. Limits, samples, windows, and sources other than files do not count
-    as repeatable either. Rows that code produces count as repeatable only in frames that we build.
-    A user's RDD may contain any of these operations.
+    filters, maps and joins rows. Aggregates are not (sums of floating-point numbers depend on the
+    order), nor are limits, samples, windows, and other sources. Rows that code produces count only
+    in frames that we build.
     """
     plan = _analysed(frame)
     if not is_ours and any(kind_of(node) in _OF_CODE for node in nodes(plan)):
@@ -346,10 +338,8 @@ def _expression_of(jvm: JavaNames, value: Column) -> JavaObject:
 def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataFrame:
     """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
 
-    Spark ignores the rebalance hint without adaptive execution. Then this function repartitions the
-    rows into `tasks` tasks. If `tasks` is None, the function does not change the partitioning.
-    `tasks` is by default Spark's number of shuffle partitions. Spark may merge small tasks and
-    split large tasks.
+    Without adaptive execution, which the hint needs, the rows are repartitioned into `tasks` tasks,
+    by default Spark's number of shuffle partitions, or kept where they are if that is None.
     """
     is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
     if tasks is not None and not is_heard:
@@ -364,7 +354,7 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A frame's columns, indexed by Spark's expression ID for fast look-ups."""
+    """A frame's columns by Spark's expression ID."""
 
     columns: JavaObject
     jvm: JavaNames
@@ -395,11 +385,7 @@ def _resolved(
 
 
 def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
-    """Return the function that turns a JVM expression into a column.
-
-    Call this only once and keep the result, because each part of a qualified Java name costs a call
-    to the JVM.
-    """
+    """Return the function that turns a JVM expression into a column; look it up once."""
     sql = jvm.org.apache.spark.sql
     utils = sql.classic.ExpressionUtils
     to_column: Callable[[JavaObject], JavaObject] = (

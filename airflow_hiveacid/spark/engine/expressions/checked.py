@@ -1,8 +1,4 @@
-"""Expressions and conditions over a frame, checked before any rows are read.
-
-Spark's analyser finds the errors in an expression. This module converts the analyser's errors to
-our typed errors.
-"""
+"""Expressions and conditions over a frame, checked by Spark's analyser before any rows are read."""
 
 from __future__ import annotations
 

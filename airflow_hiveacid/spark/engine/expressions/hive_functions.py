@@ -1,8 +1,7 @@
 """Registration of SQL functions of Hive's own classes (`plan.statements.hive_functions`).
 
-Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
-Spark catalog registers the functions. This catalog shares the session's function registry. The
-classes are in Spark's jars hive-exec and spark-hive. Executors have these jars, too.
+A separate Spark catalog, which shares the session's function registry, registers them without
+Hive's catalog. The classes are in Spark's jars hive-exec and spark-hive, on executors, too.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ log = logging.getLogger("hiveacid")
 def give_hive_functions(spark: SparkSession) -> None:
     """Register Hive's functions in a session, under our own names.
 
-    Without Spark's Hive module, or with another release's, no function is registered. A statement
-    that calls such a function then fails, and the log explains why.
+    Without Spark's Hive module of this release, none is registered, and the log says why.
     """
     try:
         _register(spark)

@@ -77,10 +77,7 @@ class UnboundParameterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTerms:
-    """The parameters of a statement's SQL, and a permission for unsafe calls.
-
-    `allows_unsafe` is True if the SQL may contain unsafe calls.
-    """
+    """The parameters of a statement's SQL, and whether the SQL may contain unsafe calls."""
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     allows_unsafe: bool = False
@@ -117,9 +114,8 @@ def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerm
 class CallCheck:
     """A check that refuses forbidden calls in analysed expressions and queries.
 
-    Spark marks all forbidden calls as non-deterministic, so this check finds them quickly. The
-    check looks up Java's names only once. Each look-up is a call to the JVM, and there may be
-    thousands of expressions.
+    Spark marks all forbidden calls as non-deterministic, so this check finds them quickly. Java's
+    names are looked up once.
     """
 
     logical: Any
@@ -157,11 +153,7 @@ class CallCheck:
 
 
 def _check_options(name: str, argument: JavaObject, position: int) -> None:
-    """Refuse an argument that may contain an option with a file name.
-
-    The options may be any constant map, such as `map_from_arrays(...)`. A named argument may be in
-    any position.
-    """
+    """Refuse an argument, in any position if it is named, that may be a map with a file name."""
     kind = kind_of(argument)
     if position == 0 and kind != "NamedArgumentExpression":
         return  # the first argument is the data
@@ -303,9 +295,8 @@ class _Binder:
     def _substituted(self, plan: JavaObject) -> JavaObject:
         """Return a plan in which each use of a WITH or WINDOW name is replaced by its definition.
 
-        Without this substitution, the check would not see the definitions. Spark's rule for WITH
-        covers queries within expressions. Spark's rule for WINDOW does not cover queries within
-        expressions, and a substituted WINDOW may contain further queries.
+        So the check sees the definitions. Unlike Spark's rule for WITH, that for WINDOW does not
+        cover queries within expressions, and a substituted WINDOW may contain further queries.
         """
         patterns = self.catalyst.trees.TreePattern
         ctes = _module(self.catalyst.analysis, "CTESubstitution")
@@ -321,7 +312,6 @@ class _Binder:
         return new_plan
 
     def _queries_with(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-        """Yield those subqueries in a plan's expressions that contain a tree pattern."""
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001 - as above
         for expression in self._holding(plan, pattern):
             if is_instance_of(gateway, expression, _QUERY_CLASS):
@@ -451,11 +441,9 @@ class _Binder:
         return self.jvm.PythonUtils.toSeq(entries)
 
     def _with_markers(self, plan: JavaObject) -> Iterator[JavaObject]:
-        """Return the expressions of a plan and its subqueries that contain a marker."""
         return self._holding(plan, self.markers)
 
     def _holding(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-        """Yield the expressions of a plan and its subqueries that contain a tree pattern."""
         for query in (plan, *each(plan.subqueriesAll())):
             for node in nodes(query):
                 for expression in each(node.expressions()):

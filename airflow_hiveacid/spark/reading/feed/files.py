@@ -68,9 +68,8 @@ class Changes:
 class ChangedFiles:
     """The files of a full-ACID table that contain a range of changes.
 
-    The number of a file contains a position in `stretches`. File numbers in other modules contain
-    the position of a partition. `old` are the data columns to read from files without inserted
-    rows. None means all wanted columns.
+    The number of a file contains a position in `stretches`, not that of a partition. `old` are the
+    data columns to read from files without inserted rows; None means all.
     """
 
     spark: SparkSession
@@ -80,10 +79,7 @@ class ChangedFiles:
     old: frozenset[str] | None = None
 
     def changes(self, wanted: Sequence[str], position: str) -> Changes:
-        """Return the changes: `position`, the wanted data columns, `IS_BORN` and `VERSION`.
-
-        Columns that are not read for removed rows are NULL.
-        """
+        """Return `position`, the wanted data columns (NULL if not read), `IS_BORN`, `VERSION`."""
         columns = [c for c in self.table.columns if c.name in wanted]
         make = functools.partial(
             ChangePiece, is_net=self.is_net, columns=self.table.columns, position=position
@@ -139,7 +135,6 @@ class ChangedFiles:
         return live.rows(wanted, position).withColumns({IS_BORN: F.lit(True), VERSION: born_by})
 
     def _whole(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
-        """Yield pieces for the files that are read completely."""
         files = [t for t, file in self._files if file.is_whole and not self._is_new(t, file)]
         for together, stripes in read_together(files, self.spark.sparkContext.defaultParallelism):
             segment = self._segment(together[0])
@@ -251,10 +246,7 @@ def _born(info: PartitionInfo, segment: ChangeSegment) -> PartitionSegment:
 
 
 def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> PartitionSegment:
-    """Return a stretch with only the directories that were removed at its end.
-
-    If `is_net`, directories that were added in the same stretch are omitted.
-    """
+    """Return a stretch with the directories removed at its end; if `is_net`, only older ones."""
     state = segment.state
     if is_net:
         base = None if state.base is None or state.base.text in segment.fresh else state.base

@@ -3,10 +3,9 @@
 A version is a write ID: the table at that version contains all committed writes up to that write
 ID. The changes between two versions, applied in order to the first version, give the second.
 
-For an update, the files show only that one write removed a row and inserted a row. The files do not
-show that the new row replaced the old row. Keys show which rows belong together. If one write
-removes one row and inserts one row with equal keys, the two rows are the images of an update.
-Without keys, or with keys that are not unique, the same change appears as a delete and an insert.
+The files do not show which row an update replaced; keys show it: if one write removes one row and
+inserts one row with equal keys, the two rows are the images of an update. Without keys, or with
+keys that are not unique, the same change appears as a delete and an insert.
 
 Example:
     with read_snapshot(metastore, ["demo.flights"], job_key="feed") as snapshot:
@@ -99,11 +98,7 @@ def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
 
 
 def without_old_values(rows: DataFrame, names: Collection[str]) -> DataFrame:
-    """Set these columns to NULL in removed rows.
-
-    Some of these values were read anyway. Either the file with these values also has inserted rows,
-    or a condition needs the values.
-    """
+    """Set these columns to NULL in removed rows, as some values were read for other reasons."""
     return rows.withColumns({n: F.when(F.col(IS_BORN), F.col(quoted(n))) for n in sorted(names)})
 
 
@@ -270,9 +265,7 @@ def _touched(
 
 
 def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
-    """Return all rows of a table at the end of a range, each as an insert.
-
-    The version of each insert is the write that inserted the row.
+    """Return all rows of a table at the end of a range, each as an insert by its write.
 
     Columns and their order are as in `changes_of`; keys are not used.
     """
@@ -305,7 +298,6 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
 
 
 def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
-    """Return each root's newest entry, from the last state of that root."""
     pairs = ((str(info.name), newest_of(state)) for info, state in states)
     return {name: newest for name, newest in pairs if newest is not None}
 

@@ -3,8 +3,8 @@
 `spark.read.orc(paths)` would request the status of every path again, would start a Spark job for
 more than 32 paths, and each row would contain only its file's path. But the driver's own listing
 has all files with their lengths. So Spark's `InMemoryFileIndex` gets them as its cache of listings.
-Spark provides a file's modification time as metadata of each row, and does not use it otherwise. So
-this time is set to the file's number (`reading.request`).
+A file's modification time, which Spark provides as metadata of each row, is set to the file's
+number (`reading.request`).
 
 Java's ORC gets a filter, so that it reads only row groups that may contain wanted rows. Spark would
 filter on a column `row.x`, a name that ORC does not find in an ACID file. So we build the filter
@@ -104,10 +104,7 @@ class TableFiles:
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def log_reasons(self, count: int, total: int, reasons: Mapping[str, str]) -> None:
-        """Log in one line how many files Python reads; it reads several times more slowly.
-
-        `reasons` maps each reason to an example.
-        """
+        """Log how many files Python reads, more slowly, with an example of each reason."""
         if count:
             log.info(
                 "read in Python: table=%s files=%d of %d, because %s",
@@ -185,7 +182,6 @@ def _text(value: object) -> str:
 
 
 def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
-    """Return an array of Hadoop's FileStatus, made in one call, for up to 100,000 files."""
     jvm = jvm_of(spark)
     jackson = jvm.com.fasterxml.jackson
     fields, creators, all_accessors = (
@@ -233,10 +229,10 @@ def bucket_of(bucket_property: SparkColumn) -> SparkColumn:
 def looked_up(
     values: Sequence[str | None], data_type: DataType, position: SparkColumn
 ) -> SparkColumn:
-    """Look up each row's string by position in a list from the driver, and cast it.
+    """Look up each row's string by 0-based position in a list from the driver, and cast it.
 
     The list becomes one literal, so the query needs no join. Spark evaluates a filter on these
-    values for each file before it opens the file. Positions are 0-based.
+    values for each file before it opens the file.
     """
     if len(set(values)) == 1:
         return F.lit(values[0]).cast(data_type)

@@ -82,10 +82,7 @@ class LiveFiles(file_relation.TableFiles):
     def with_arrow(
         self, wanted: Collection[str], position: str, files: Sequence[TargetFile] | None = None
     ) -> DataFrame:
-        """Read the live rows with our own reader; it reads every file correctly.
-
-        All files are read by default.
-        """
+        """Return the live rows of files, by default of all, as our own reader reads them."""
         columns = [c for c in self.table.columns if c.name in wanted]
         schema = StructType(
             [
@@ -210,7 +207,6 @@ class PlainRows(file_relation.TableFiles):
         ]
 
     def _is_set(self, setting: str) -> bool:
-        """Return whether a setting of the session is `true`, in upper or lower case."""
         return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
 
     def _native(

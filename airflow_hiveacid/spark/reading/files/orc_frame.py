@@ -107,8 +107,8 @@ def live_rows(
 ) -> DataFrame:
     """Return a frame of the live rows of some data files.
 
-    `files` are those that Spark's reader reads correctly. The frame has the `POSITION_FIELDS` as
-    `position`, then the data columns.
+    `files` are those that fit. The frame has the `POSITION_FIELDS` as `position`, then the data
+    columns.
     """
     # Reading this column costs nothing, because no file contains it.
     absent = free_name("absent", [c.name for c in request.table_columns])
@@ -165,8 +165,8 @@ def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkCo
 def _never_false(names: Sequence[str]) -> SparkColumn:
     """Return a condition on columns that is always true, and that no ORC filter can express.
 
-    In an ORC filter, Java's ORC would look up the names of root columns among the table's columns.
-    Java's ORC would then skip row groups by the statistics of the wrong column.
+    In a filter, Java's ORC would look up root columns among the table's columns, and skip row
+    groups by the statistics of the wrong column.
     """
     return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
 
@@ -174,8 +174,7 @@ def _never_false(names: Sequence[str]) -> SparkColumn:
 def _in_range(value: SparkColumn, key_range: KeyRange) -> SparkColumn:
     """Return the condition that a value is in a range; NULL is never in a range.
 
-    Spark does not push a condition in this form down to files. A pushed filter on `row.x` would
-    replace our filter, and ORC would not find this column.
+    Spark does not push this form down to files, where it would replace our own filter.
     """
     if key_range.is_empty:
         return F.lit(False)
@@ -301,8 +300,6 @@ def _halves(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deletes:
-    """One delete file, as a plain value."""
-
     file: AcidFile
     number: int
     write_ids: ValidWriteIdList

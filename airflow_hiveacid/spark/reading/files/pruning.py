@@ -100,7 +100,7 @@ def partitions_meeting(
     """Return the partitions with key values that equal the values of at least one source row.
 
     `equal` returns the join's predicate for a key, over the sides `t` and `s`. Only this predicate
-    decides. The source is not cast to the column's type, because the join may cast either side.
+    decides, because the join may cast either side.
     """
     columns = [c for c in table.partition_columns if c.name in keys]
     if not columns or len(partitions) <= 1:
@@ -239,8 +239,7 @@ def key_ranges(
 ) -> tuple[dict[str, KeyRange], list[Any]]:
     """Compute the ranges of keys with `RANGED` types, in one aggregation of the cached source.
 
-    `beside` are additional aggregates over all rows, computed in the same query. The result is the
-    ranges by key, and the values of these aggregates.
+    `beside` are additional aggregates over all rows, computed in the same query.
     """
     types = {c.name: parse_type(c.type) for c in columns}
     source_types = {f.name.lower(): f.dataType for f in source.schema}

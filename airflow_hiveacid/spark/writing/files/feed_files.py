@@ -1,8 +1,7 @@
 """Rows of a frame as Parquet files in one directory, written by Spark tasks with Arrow.
 
-No Spark committer is needed, so the module works on all stores. Each attempt of a task uses its own
-file name, and returns this name to the driver. The driver ignores all files whose names no task has
-returned.
+No Spark committer is needed, so it works on all stores: each attempt of a task uses its own file
+name, and the driver ignores files that no task has reported.
 """
 
 from __future__ import annotations

@@ -179,11 +179,10 @@ class CopyTask:
 def can_write_flat(plan: WritePlan) -> bool:
     """Return True if the store publishes a task's files in one step, as Spark's committer assumes.
 
-    The committer renames a task's directory. S3A lists the directory and copies the listed files
-    instead. If the listing is out of date, the missing files would be lost silently. A task that is
-    killed during the copying leaves some of its files behind. The job also lists directories to
-    find the files. A committed file may be unknown to an HDFS observer name node for a short time.
-    So the result is also False if Spark's client may list directories on an observer.
+    The committer renames a task's directory. S3A copies the listed files instead: some would be
+    lost silently if the listing is out of date, and remain if the task is killed. The job also
+    lists directories to find the files, so an HDFS observer, which may lag behind, does not do
+    either.
     """
     if scheme_of(plan.table.location) in HADOOP_SCHEMES and without_observers(given_settings()):
         return False
@@ -193,7 +192,7 @@ def can_write_flat(plan: WritePlan) -> bool:
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Write rows with Spark, copy them into bucket files, and return one record per file.
 
-    If the rows must be written in a different way, or rows were lost, raise UnsupportedFileError.
+    Raise UnsupportedFileError if they must be written otherwise, or rows were lost.
     """
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)

@@ -46,10 +46,8 @@ def flat_rows(
 ) -> DataFrame | None:
     """Return new rows for Spark to write; None if Spark's files would differ from our files.
 
-    Spark rebalances the rows of a partition into as many tasks as their size requires. A row's task
-    depends only on the row's values. A task that runs again must produce the same rows. `values`
-    are the table's data columns over these rows, cast to their types; a missing column is NULL.
-    `key` is the `_partition` value; None in a table without partitions.
+    `values` are the table's data columns over these rows, cast to their types; a missing column is
+    NULL. `key` is the `_partition` value; None in a table without partitions.
     """
     spark = source.sparkSession
     if table.num_buckets or not can_be_flat(table.columns):

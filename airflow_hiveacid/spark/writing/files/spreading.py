@@ -1,7 +1,4 @@
-"""Hashes of rows, and the choice of the bucket file for each new row.
-
-A hash is of one row, or of a whole frame in any order. `spread` adds the column `_bucket`.
-"""
+"""Hashes of rows, and the choice of the bucket file for each new row."""
 
 from __future__ import annotations
 
@@ -79,9 +76,8 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
     In a bucketed table Hive's hash selects the bucket. In other tables `seed` selects one of
     `writers` buckets (see `writers_for`).
 
-    The caller must ensure two things: a task that runs again gets the same rows, and `seed` depends
-    only on the row. Then a repeated task sends each row to the same writer. So no row is lost or
-    written twice, even if part of the shuffle is lost after some writers have finished.
+    The caller ensures that a task that runs again gets the same rows, and that `seed` depends only
+    on the row. So no row is lost or written twice, even if part of the shuffle is lost.
     """
     if table.num_buckets:
         schema = T.StructType(

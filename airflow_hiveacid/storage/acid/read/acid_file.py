@@ -1,7 +1,4 @@
-"""The description of one file to read: path, kind of content, committed length, bounds of stripes.
-
-The description is a plain value that is sent to Spark tasks. This module must not read rows.
-"""
+"""The description of one file to read, as a plain value that is sent to tasks."""
 
 from __future__ import annotations
 
@@ -49,12 +46,11 @@ class SyntheticIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """The description of one file to read, as a plain value that is sent to tasks.
+    """The description of one file to read.
 
-    `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
-    the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
-    number of bytes that readers may read. `length` is less than the file's size while a streaming
-    writer has the file open.
+    `path` is the file's path on its store (`client_of`); `key` is relative to the root of the table
+    or partition, or to `root` (a URI) for a staged file. `length` is the number of bytes to read,
+    which is less than the file's size while a streaming writer has the file open.
     """
 
     store: str
@@ -95,11 +91,9 @@ class AcidFile(StoredFile):
 
     @property
     def least_key(self) -> Key:
-        """A lower bound for the row identities in the file.
+        """A lower bound for the row identities in the file; a merge opens the file there.
 
-        A merge opens a file when it reaches this bound. So files with disjoint ranges are open one
-        after the other. If the file does not store identities, the bound is the identity of its
-        first row.
+        If the file does not store identities, it is the identity of its first row.
         """
         if self.keys.after is not None:
             return self.keys.after
@@ -122,10 +116,7 @@ class AcidFile(StoredFile):
 
 
 def has_acid_columns(tail: OrcTail) -> bool:
-    """Return whether a file has the ACID root columns.
-
-    Upper and lower case are equivalent, as in Hive (SchemaEvolution.checkAcidSchema).
-    """
+    """Return whether a file has the ACID root columns, in any case (checkAcidSchema)."""
     root = tail.types[0]
     kinds = tuple(tail.types[child].kind for child in root.children)
     names = tuple(name.lower() for name in root.field_names)

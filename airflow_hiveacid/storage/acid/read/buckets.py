@@ -1,7 +1,6 @@
 """Group the files of a snapshot by bucket, each with the delete files that may affect it.
 
-Before any row is read, this module finds the buckets that delete events affect. The module checks
-that these buckets have files. This module must not read rows of the table.
+It finds the buckets that delete events affect, and checks that they have files.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ class BucketFiles:
         return (*self.base_inserts, *self.delta_inserts)
 
     def deletes_of(self, data: AcidFile) -> tuple[AcidFile, ...]:
-        """Return the delete files that may contain events for rows of one file.
-
-        Without this selection, a reader of a thousand deltas would read a thousand delete deltas
-        for each delta.
-        """
+        """Return the delete files that may contain events for rows of one file."""
         deletes = tuple(file for file in self.deletes if file.may_overlap(data))
         return self.deletes if len(deletes) == len(self.deletes) else deletes
 
@@ -58,8 +53,7 @@ def bucket_files(
 ) -> tuple[BucketFiles, ...]:
     """Return the files of one table or partition, grouped by bucket; see `buckets_of`.
 
-    With `write_ids`, the reader's list, the function also checks partly visible delete deltas for
-    dangling delete events.
+    With `write_ids`, partly visible delete deltas are also checked for dangling delete events.
     """
     (buckets,) = buckets_of([state], write_ids)
     return buckets
@@ -71,8 +65,8 @@ def buckets_by_rows(
     """Return the files of one table or partition, for each bucket of which they have rows.
 
     Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763). Such a file
-    is in the result for each of its buckets, so its reader must choose the rows. The function reads
-    the footers of all files.
+    is in the result for each of its buckets, so its reader must choose the rows. All footers are
+    read.
     """
     (root_files,) = roots_of([state])
     (root_buckets,) = _grouped([root_files], write_ids)
@@ -120,9 +114,8 @@ def buckets_of(
 ) -> tuple[tuple[BucketFiles, ...], ...]:
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    The function reads the footer of every delete file. The function also reads a file's footer if
-    the file's name does not show whether the file has ACID columns. The function reads each footer
-    only once, for all partitions in parallel. Callers that need the result several times should
+    The footers of delete files are read, and those of files whose names do not show whether they
+    have ACID columns: each once, in parallel. Callers that need the result several times should
     store it.
     """
     return _grouped(roots_of(states), write_ids)

@@ -9,9 +9,6 @@ overwrite that ends the segment. Two kinds of rows are not reported:
 * A row that was inserted in the range, and deleted at the same or a lower write ID. A lower write
   ID is possible, because a write may wait for its locks, while writes with higher write IDs commit.
   The waiting write then sees the rows of these writes.
-
-If no row of a file was inserted in the range, this module reads only rows that were deleted in the
-range, and only the stripes that may contain them.
 """
 
 from __future__ import annotations
@@ -44,9 +41,8 @@ _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 class ChangeFile:
     """One data file whose rows may have changed in a range, with the delete files for its rows.
 
-    If `is_whole`, every row is read. Either the file was written in the range, or an overwrite
-    deleted all its rows. Otherwise, only rows with a delete event in the range are read. `fresh`
-    contains those files of `deletes` that were written in the range.
+    If `is_whole`, every row is read. Otherwise, only rows with a delete event in the range are
+    read. `fresh` contains those files of `deletes` that were written in the range.
     """
 
     data: AcidFile
@@ -89,7 +85,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deaths:
-    """The delete events of a range, one per row, and the rows that were deleted before the range.
+    """The delete events of a range, one per row, and earlier deleted rows, both in sorted order.
 
     `keys` are the rows that were deleted in the range; `write_ids` are the write IDs of their
     deletions. `deleted_before` are the rows that were deleted before the range. `keys` and

@@ -42,11 +42,10 @@ def require_rows(
 ) -> None:
     """Raise an error if a visible delete event shows that the files of its bucket were lost.
 
-    A row may be inserted and deleted at the same write ID. The function accepts the delete event of
-    such a row, because a compactor may have dropped the insert event. The function also accepts
-    delete events for rows that are not visible to the reader. If the base covers the write that
-    inserted a row, the function only logs the row's delete event. The next major compaction drops
-    this event.
+    A row may be inserted and deleted at the same write ID. Its delete event is accepted, because a
+    compactor may have dropped the insert event, and so is that of a row that the reader does not
+    see. If the base covers the write that inserted a row, its delete event is only logged; the next
+    major compaction drops it.
 
     `present` are the buckets of the names of the files with rows. `stored` returns the buckets of
     the rows in these files. It is called only if a bucket is not in `present`.

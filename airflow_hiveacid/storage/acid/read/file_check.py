@@ -68,10 +68,7 @@ def _of_old_hive(file: AcidFile) -> UnsupportedFileError:
 
 
 class FileCheck:
-    """A check of one file's events, batch by batch: order, write IDs and operations.
-
-    The object is mutable, because it stores the last row.
-    """
+    """A check of one file's events, batch by batch. Mutable: it stores the last row."""
 
     def __init__(self, file: AcidFile) -> None:
         self._file = file

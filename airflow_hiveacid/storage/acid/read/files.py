@@ -96,8 +96,7 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
 class Footers:
     """A cache of footer facts for one plan on one store; each footer is read once.
 
-    Do not keep the cache longer than the plan, because a different file may later have the same
-    name.
+    Do not keep it longer than the plan: a different file may later have the same name.
     """
 
     store: str
@@ -168,10 +167,7 @@ class RootFiles:
 
 
 def roots_of(states: Iterable[AcidState]) -> list[RootFiles]:
-    """Return the `RootFiles` of each state.
-
-    Roots on the same store share a cache of footer facts.
-    """
+    """Return the `RootFiles` of each state; roots on one store share a cache of footer facts."""
     shared: dict[str, Footers] = {}
     roots = []
     for state in states:
@@ -233,12 +229,11 @@ def committed_length(
 ) -> int:
     """Return how many bytes of a file may be read.
 
-    The rule is the same as in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength. While
-    a streaming writer's transaction batch is open, a side file records the file's length after each
-    commit. The last complete number in the side file is the committed length. 0 means that nothing
-    is committed yet. This function does not compare the committed length with the file size. HDFS
-    reports only closed blocks while a writer has the file open. Reading fails if the file is
-    shorter than its committed length.
+    As in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength: while a streaming writer's
+    transaction batch is open, a side file records the file's length after each commit. The last
+    complete number in the side file is the committed length. 0 means that nothing is committed yet.
+    It is not compared with the file's size, because HDFS reports only closed blocks of an open
+    file. Reading fails if the file is shorter.
 
     Raises:
         CorruptFileError: the side file contains no valid length.

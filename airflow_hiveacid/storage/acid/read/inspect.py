@@ -1,8 +1,7 @@
 """List every directory of a table or partition, with its status for one reader, rows and bytes.
 
-The result has one entry per directory, original file and unused file, sorted by name. Row counts
-come from footers, so the module reads no data. An unreadable file gives a remark, not an error,
-because administrators use this list to investigate faults.
+Row counts come from footers, so the module reads no data. An unreadable file gives a remark, not an
+error, because administrators use this list to investigate faults.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ class InspectedEntry:
 
     `type` is base, delta, delete_delta, original or other. `least_write_id` is None if the name
     does not contain this ID, as for a base. `state` is live, obsolete, aborted, invisible, ignored
-    or refused. A refused file would be live, but has an invalid name or path. So a scan of the root
-    fails. `rows` is the number of rows or delete events according to the footers. If a footer could
-    not be read, `rows` is None, and `why` gives the reason.
+    or refused. A refused file would be live, but has an invalid name or path, so a scan fails.
+    `rows` is the number of rows or delete events according to the footers. If a footer could not be
+    read, `rows` is None, and `why` gives the reason.
     """
 
     name: str

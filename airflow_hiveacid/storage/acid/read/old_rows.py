@@ -1,7 +1,7 @@
 """Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
-Each input row contains the file and the identity of its old version. The rows are sorted by file
-and identity. A stripe is decoded at most once, and only if it can contain a wanted row.
+The rows are sorted by file and identity. A stripe is decoded at most once, and only if it can
+contain a wanted row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 
 class OldRows:
-    """A cursor over the files with old row versions.
-
-    The object is mutable, because it stores the current batch.
-    """
+    """A cursor over the files with old row versions. Mutable: it stores the current batch."""
 
     def __init__(
         self, files: Mapping[int, AcidFile], columns: Sequence[Column], wanted: Sequence[str]
@@ -102,10 +99,7 @@ class OldRows:
 
 
 class Stripes:
-    """A cursor over one file's stripes in ascending order.
-
-    The object is mutable, because it stores the next stripe.
-    """
+    """A cursor over one file's stripes in ascending order. Mutable: it stores the next stripe."""
 
     def __init__(self, file: AcidFile) -> None:
         self.tail = file.tail()

@@ -1,7 +1,7 @@
 """Read the rows of one table or partition directory in one snapshot, without a metastore.
 
-The scan holds only one batch of each open file in memory. The scan opens a file only when the
-output reaches the file's first identity.
+Only one batch of each open file is in memory. A file is opened when the output reaches its first
+identity.
 
 Example:
     for batch in scan("file:/warehouse/t", columns, write_ids):
@@ -131,7 +131,7 @@ def live_in(
 ) -> merge.Batches:
     """Return the visible insert events that have no visible delete event.
 
-    `deletes` may include events for rows of other files. `read_deletes` may omit the column `row`.
+    `deletes` may include events for rows of other files, and lack the column `row`.
     """
     return merge.subtract_deletes(
         visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)

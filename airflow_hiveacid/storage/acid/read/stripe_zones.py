@@ -1,7 +1,7 @@
 """The time zones in which the stripes of an ORC file were written.
 
 Java's writer stores the time zone of its JVM in each stripe's footer, so the stripes of one file
-can have different zones (Hive's CONCATENATE copies stripes). This module must not read rows.
+can have different zones (Hive's CONCATENATE copies stripes).
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ class StripeZones:
         return _KNOWN_TO_ARROW.issuperset(self.names)
 
     def parts(self, column_ids: Iterable[int]) -> Iterator[tuple[TimeZone | None, tuple[int, ...]]]:
-        """Yield the stripes in order, grouped by zone; None means UTC.
-
-        Without timestamps in the columns, the zones do not matter.
-        """
+        """Yield the stripes in order, grouped by zone; None means UTC, or no timestamps."""
         kinds = (self.tail.types[column_id].kind for column_id in self.tail.below(column_ids))
         if self.are_known_to_arrow or TypeKind.TIMESTAMP not in kinds:
             yield None, self.stripes
@@ -70,10 +67,9 @@ class StripeZones:
 
 
 def zones_of(fs: pafs.FileSystem, tail: OrcTail, stripes: Sequence[int]) -> StripeZones:
-    """Read the zones of these stripes from the stripes' footers.
+    """Read the zones of these stripes from their footers, if they may contain a zone that matters.
 
-    The footers are read only if they may contain a zone that matters. The other stripes count as
-    written in UTC.
+    The other stripes count as written in UTC.
     """
     names = (
         writer_time_zones(fs, tail, stripes)

@@ -134,7 +134,7 @@ def rows_to_decode(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows to decode: those of the result that are not in a stripe of `whole`.
 
-    `count` is called with every batch that is read, after it was cut to the work's range.
+    `count` is called with every batch, after it was cut to the work's range.
     """
     remainder = without(whole, work.inserts, work.stripes)
     inserts = [file for file in work.inserts if file.key in remainder]
@@ -237,10 +237,7 @@ def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.Record
 def write_file(
     work: BucketCompaction, output: BaseName | DeltaName, parts: Parts, attempt: str, path: str
 ) -> CompactedFile | None:
-    """Write rows and whole stripes into the file at `path`, and end a stripe at each None.
-
-    Write no file if there are no rows.
-    """
+    """Write rows and whole stripes into a file, if any; each None ends a stripe."""
     filled = (part for part in parts if not isinstance(part, pa.RecordBatch) or part.num_rows)
     first = next((part for part in filled if part is not None), None)
     if first is None:

@@ -3,8 +3,7 @@
 Each part writes the rows of its range that must be decoded, and reports the stripes that can be
 copied (`compact_part`). Then one task copies the stripes of all parts and the reported stripes into
 the bucket's file (`SplitCompaction.rest`). Parts are ranges that together contain every identity
-exactly once. Statistics of the identity columns assign stripes to parts. A task cuts the rows of
-its stripes to its range, so a stripe may belong to several parts.
+exactly once. Statistics of the identity columns assign stripes to parts.
 """
 
 from __future__ import annotations
@@ -123,8 +122,7 @@ def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction
 def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
     """Compact the rows of one part of a bucket.
 
-    No stripe of the part's file has rows on both sides of a stripe that is to be copied. Otherwise,
-    neither stripe could be copied into the bucket's file.
+    No stripe of its file has rows on both sides of a stripe to copy: neither could be copied then.
     """
     (output,) = work.outputs
     whole = stripes_to_copy(work)
@@ -167,8 +165,6 @@ def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stripe:
-    """One stripe with rows, and bounds of its identities, both inclusive."""
-
     file: AcidFile
     number: int
     length: int

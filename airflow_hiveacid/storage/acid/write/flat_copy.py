@@ -98,10 +98,7 @@ class FlatCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedFile:
-    """One finished file.
-
-    `key` is the value of the key column. `key` is None if there is no key column.
-    """
+    """One finished file; `key` is the value of the key column, None without one."""
 
     rows: int
     size_bytes: int
@@ -168,8 +165,6 @@ _Stripe: TypeAlias = tuple[StripeContent, pb.StripeStatistics]
 
 
 class _PlainCopy:
-    """A file of rows without identities; it counts rows and collects the content of the tail."""
-
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
         self._first = first
@@ -187,7 +182,6 @@ class _PlainCopy:
         self.rows = 0
 
     def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
-        """Copy stripes from one flat file; `stripes` contains their numbers."""
         self._source, self._source_tail = source, tail
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in stripes:
@@ -203,7 +197,6 @@ class _PlainCopy:
             self.rows += content.rows
 
     def finish(self, path: str) -> int:
-        """Write the tail; return the size of the file."""
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
         postscript.CopyFrom(self._first.postscript)

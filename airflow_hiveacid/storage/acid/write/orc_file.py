@@ -1,8 +1,7 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-The module never reads the file, and holds only one stripe in memory. Subclasses interpret the rows
-and provide the tail: of ACID files in `writer`, of rows without identities in
-`storage.plain.write`.
+It holds only one stripe in memory. Subclasses interpret the rows and provide the tail: of ACID
+files in `writer`, of rows without identities in `storage.plain.write`.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ _FEWEST_STRIPE_ROWS: Final = 1 << 17
 def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     """Return the maximum number of rows in a stripe, even if the stripe has only a few bytes.
 
-    The encoder ends a stripe at a certain compressed size. If rows compress to almost nothing, a
-    stripe could grow to tens of millions of rows. The encoder also keeps eight bytes for each
-    string in a dictionary column. Readers that load a whole stripe would also have to hold all
-    these rows.
+    An encoder ends a stripe at a compressed size. If rows compress to almost nothing, a stripe
+    could grow to tens of millions of rows, and the encoder keeps eight bytes for each string of a
+    dictionary.
 
-    `nodes` are the columns that contain values. A file of delete events has no such columns.
+    `nodes` are the columns with values; a file of delete events has none.
     """
     texts = sum(is_text(node.type) for top in nodes for node in top.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))

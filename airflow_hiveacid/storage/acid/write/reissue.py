@@ -42,10 +42,7 @@ _DIRECT_V2: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reissue:
-    """The plan to copy the file `source` to the file `target`, as plain values.
-
-    The rows of the source have write ID `old`, and the rows of the target get write ID `new`.
-    """
+    """The plan to copy a file, changing the write ID of its rows from `old` to `new`."""
 
     source: str
     target: str

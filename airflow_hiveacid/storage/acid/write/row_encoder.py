@@ -2,8 +2,7 @@
 
 Arrow stores a timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds
 towards zero, so a fraction of a second before 1970 becomes negative nanoseconds. This encoder
-passes seconds and nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer,
-so a file can contain stripes of both.
+passes seconds and nanoseconds separately.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_na
 class RowEncoder:
     """An encoder that writes row by row, and stores seconds and nanoseconds separately.
 
-    This encoder is two to five times slower than `ArrowEncoder`. The two encoders use the same C++
-    writer, so a file can contain stripes of both. The encoder counts its rows across calls.
+    This encoder is two to five times slower than `ArrowEncoder`. The encoder counts its rows across
+    calls.
     """
 
     def __init__(  # noqa: PLR0913 - a layout, its content, and a name for messages

@@ -1,7 +1,7 @@
 """Compose the tail of an ACID file from the tails of the encoders that wrote its parts, in order.
 
 The result has one list of stripes, merged statistics, the table's types, and the user metadata of
-ACID files. This module must not read rows.
+ACID files.
 
 The `writer` field stays 1 (ORC's C++ writer). Hive ignores it. Trino requires this value, and
 recognizes our ACID files by `hive.acid.version`.
@@ -47,10 +47,7 @@ class AcidFacts:
 
 
 def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
-    """Return the tail of a part of one copied stripe.
-
-    `tail` and `number` (0-based) describe the stripe in the source file.
-    """
+    """Return the tail of a part of one copied stripe, stripe `number` (0-based) of `tail`."""
     footer, metadata = pb.Footer(), pb.Metadata()
     footer.CopyFrom(tail.footer)
     for field in ("stripes", "statistics", "metadata"):

@@ -1,8 +1,7 @@
 """Select the stripes that a compaction can copy unchanged.
 
 All rows of such a stripe are kept, its identity range contains no other row, and it has the current
-format of our own writers. The module reads the row identities (five columns, run-length encoded),
-but no values of the table. Copied stripes keep their size, so a file would get more and more small
+format of our own writers. Copied stripes keep their size, so a file would get more and more small
 stripes if every small stripe were copied. `least_length` bounds their number.
 """
 
@@ -130,8 +129,7 @@ def least_length(lengths: Iterable[int]) -> int:
     """Return the length from which stripes are copied into one file.
 
     The result is `LEAST_BYTES`, doubled until at most `MOST_SMALL` stripes below `LARGE_BYTES`
-    reach it. So the small stripes of many compactions are copied until they are too many for one
-    file. Then one compaction decodes and merges them.
+    reach it.
 
     `lengths` are the bytes of all stripes that may be copied.
 
@@ -178,10 +176,7 @@ def without(
 def between(
     events: Iterator[pa.RecordBatch], whole: Sequence[WholeStripe]
 ) -> Iterator[pa.RecordBatch | WholeStripe]:
-    """Insert whole stripes between sorted events, in identity order.
-
-    A stripe is copied only if no event is within its range.
-    """
+    """Insert whole stripes between sorted events, if no event is within their range."""
     waiting = list(reversed(whole))
     for batch in events:
         rest = batch

@@ -71,10 +71,7 @@ class WrittenFile:
 
 
 class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
-    """A writer of one bucket file, for use by one thread. The file is valid only after `close`.
-
-    A `with` block aborts the file, unless `close` was called.
-    """
+    """A writer of one bucket file, for one thread; a `with` block aborts it unless it is closed."""
 
     def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages
         self,
@@ -88,8 +85,8 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
     ) -> None:
         """Open the file; create its directory if it is missing.
 
-        The last component of `path` is `bucket_NNNNN`. `columns` are without partition columns.
-        `table` is for messages; by default, it is the path.
+        The last component of `path` is `bucket_NNNNN`. `table` is for messages; by default, it is
+        the path.
 
         Raises:
             InvalidNameError: the path does not end with the name of a bucket file.
@@ -143,10 +140,7 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         self._finish_part()
 
     def copy(self, stripe: WholeStripe) -> None:
-        """End the current stripe, then append a stripe of a different file unchanged.
-
-        Its identities must be greater than all earlier identities.
-        """
+        """End the stripe, then append a stripe of another file, with greater identities."""
         self._finish_part()
         self._check.pass_over(stripe.first, stripe.last)
         tail = stripe.tail

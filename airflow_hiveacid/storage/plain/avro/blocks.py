@@ -1,7 +1,7 @@
 """Read and decompress the blocks of an Avro file, within limits that depend on the file size.
 
 A few hundred bytes of bzip2 can expand to gigabytes. A block can also state that it contains
-billions of records without any bytes. This module must not interpret schemas.
+billions of records without any bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BoundedSource:
     """A source that limits reads, because fastavro trusts any length that a damaged file states.
 
     `last` contains the bytes of the last read. After the header has been read, `last` is the sync
-    marker. The same marker ends each block.
+    marker.
     """
 
     def __init__(self, source: pa.NativeFile) -> None:
@@ -65,11 +65,7 @@ class Block:
 
 
 def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
-    """Yield the blocks of a file; the header must have been read already.
-
-    Raises:
-        EOFError, ValueError, zlib.error: the file is damaged.
-    """
+    """Yield the blocks of a file; the header must have been read already."""
     sync = source.last[-SYNC_BYTES:]
     while (records := _number(source, may_end=True)) is not None:
         size = _number(source) or 0

@@ -1,9 +1,8 @@
 """Read the rows of one Avro file in the types of a Hive table, like Hive's AvroSerDe.
 
-Columns are found by name; a column that is not in the file is NULL. fastavro decodes value by
-value. This decoding is slow, but correct. Timestamps are stored as instants. The module reads
-timestamps only if the file states that the writer's time zone was UTC. Dates and times before
-1582-10-15 are read in the calendar that the file states.
+Columns are found by name; a column that is not in the file is NULL. Timestamps are instants, and
+are read only if the file states that the writer's zone was UTC. Dates and times before 1582-10-15
+are read in the calendar that the file states.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ def _library(name: str, what: str) -> ModuleType:
 def check_avro(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise UnsupportedTableError for unsupported Avro tables; do not check other formats.
+    """Raise UnsupportedTableError for unsupported types or columns of an Avro table.
 
-    Columns must be defined in the metastore, and have types that Avro supports.
+    Columns must be defined in the metastore. Other formats are not checked.
     """
     if storage.format is not FileFormat.AVRO:
         return
@@ -85,10 +85,7 @@ def check_avro(
 
 
 def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Raise UnsupportedTableError if column types differ between an Avro partition and its table.
-
-    Hive reads a partition's files with the types of the partition.
-    """
+    """Raise UnsupportedTableError if an Avro partition's types differ: Hive reads with those."""
     if table.storage.format is not FileFormat.AVRO:
         return
     types = {column.name: column.type for column in table.columns}

@@ -1,8 +1,8 @@
 """Write Avro like Hive's AvroSerDe: nullable fields, and timestamps as instants in milliseconds.
 
-The module refuses values that Avro cannot store. Avro cannot store strings that are not UTF-8, and
-fractions of a millisecond (Hive truncates them). The module also refuses dates and times before
-1582-10-15, because Hive 3.1 and Hive 4 read them differently.
+The module refuses what Avro cannot store, strings that are not UTF-8 and fractions of a millisecond
+(Hive truncates them), and dates and times before 1582-10-15, because Hive 3.1 and Hive 4 read them
+differently.
 """
 
 from __future__ import annotations

@@ -67,10 +67,9 @@ def _most_elements(source: pa.NativeFile) -> int:
 
 
 def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of a file as batches, in file order.
+    """Yield the columns of a file, and perhaps others, as batches of at most `most` rows, in order.
 
-    Batches may contain more columns than `names`. They have at most `most` rows; batches of long
-    values have fewer.
+    Batches of long values have fewer rows.
     """
     # Arrow interprets a dot in a column name as access to a struct field.
     is_plain = not any("." in name for name in names)
@@ -82,8 +81,7 @@ def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Itera
 def fitting_rows(metadata: pq.FileMetaData, names: Sequence[str] | None, most: int) -> int:
     """Return the number of rows, at most `most`, for batches of about `BATCH_BYTES`.
 
-    The row group with the most bytes per row determines the result. The result is an estimate,
-    because a file may store a repeated value only once.
+    The row group with the most bytes per row determines the result.
     """
     schema, name_set = metadata.schema, None if names is None else frozenset(names)
     columns = [

@@ -1,7 +1,4 @@
-"""Check which types in a Parquet file can be read as a Hive type.
-
-This module must not read values.
-"""
+"""Check which types in a Parquet file can be read as a Hive type."""
 
 from __future__ import annotations
 
@@ -31,9 +28,9 @@ _NAMES: Final = {arrow: name for name, arrow in PRIMITIVES.items()}
 
 
 class FieldPositions:
-    """The positions of a file's columns or a struct's fields, by name; case is ignored.
+    """The positions of a file's columns or a struct's fields, by name in any case.
 
-    Build one object for all lookups, because a table may have thousands of columns.
+    Build one object for all look-ups, because a table may have thousands of columns.
     """
 
     def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
@@ -83,8 +80,7 @@ def _hive_text(found: pa.DataType) -> str:
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
     """Return whether a column is stored exactly as its Hive type, including all field names.
 
-    Parquet does not store the length of char and varchar. No reader truncates these types inside a
-    nested column.
+    Parquet does not store the length of char and varchar.
     """
     is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
     if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):

@@ -97,9 +97,9 @@ class ParquetFacts:
     def zone(self) -> str | None:
         """The time zone in which the writer converted wall-clock times to instants, or None.
 
-        Like Hive, this property assumes UTC for files that Java's Parquet did not write. Old Hive
-        versions (`has_old_rules`) convert differently if the zone's offset has changed in the past.
-        So for these versions, only UTC is accepted, because its offset has never changed.
+        As in Hive, UTC for files that Java's Parquet did not write. Old Hive versions
+        (`has_old_rules`) convert differently if the zone's offset has ever changed, so only their
+        UTC is accepted.
         """
         said = self.notes.get(WRITER_ZONE)
         if self.has_old_rules and said not in UTC_ZONES:
@@ -125,11 +125,10 @@ class ParquetFacts:
     def calendar(self) -> ParquetCalendar:
         """The calendar of dates and instants before 1582-10-15.
 
-        Hive 4 stores which calendar the dates use. The default is the hybrid calendar. If dates use
-        the proleptic calendar, the calendar of instants counts as unknown, because this case was
-        not tested. Hive 3.1 uses the proleptic calendar, but does not store this fact. If a
-        different writer does not store the calendar, Hive 3.1 and Hive 4 assume different
-        calendars.
+        Hive 4 stores it; the default is the hybrid calendar. If dates use the proleptic calendar,
+        that of instants counts as unknown, because this case was not tested. Hive 3.1 uses the
+        proleptic calendar, but does not say so. For other writers that say nothing, Hive 3.1 and
+        Hive 4 assume different calendars.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
         if self.has_old_rules:
@@ -183,10 +182,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
 
 
 def methods_in(file: PlainFile) -> frozenset[str]:
-    """Return the names of the compressions and encodings of all column chunks of a file.
-
-    Row groups may differ, because tools merge files without encoding their values again.
-    """
+    """Return the compressions and encodings of all column chunks, as row groups may differ."""
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         metadata = open_parquet(source).metadata
         require_readable_chunks(source, metadata, file.path)

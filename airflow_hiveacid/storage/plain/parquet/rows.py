@@ -68,9 +68,9 @@ class _Target:
 class _Values:
     """Values as Arrow reads them; 96-bit timestamps are in microseconds.
 
-    `nanos` are the same values in nanoseconds; None if not needed. The nanoseconds may have
-    overflowed 64 bits. But the product of the microseconds and 1000 overflows in the same way. So
-    the nanoseconds minus this product still give the fraction of a microsecond.
+    `nanos` are the same values in nanoseconds; None if not needed. They may have overflowed 64
+    bits, but so does the product of the microseconds and 1000, and the difference is still the
+    fraction of a microsecond.
     """
 
     array: pa.Array

@@ -60,8 +60,7 @@ _LONE_SLEEP_MS: Final = 15_000
 def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     """Return the file system of a name node, a name service or a mount table.
 
-    Without an authority, return the default file system. This function does not call a name node.
-    So if a single name node is down, the first call of the file system raises the error.
+    Without an authority, this is the default file system. No name node is called yet.
 
     Raises:
         ConfigurationError: hdfs-native, or a setting that it needs, is missing.
@@ -105,10 +104,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
 
 
 def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
-    """Return the file system's URI with the defaults of Java's client for authority and port.
-
-    If an authority has no port, hdfs-native treats it as a name service.
-    """
+    """Return the file system's URI as Java's client; without a port, it would be a name service."""
     start = f"{scheme}://"
     if not authority:
         default = settings.get("fs.defaultFS", "")
@@ -123,8 +119,7 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for hdfs-native; they override the files that hdfs-native itself reads.
 
     All settings are passed, because hdfs-native does not strip white space from values in files.
-    Observers are excluded. A client that has not changed anything would accept an observer's
-    outdated answers.
+    Observers are excluded.
     """
     overrides = {**settings, **without_observers(settings)}
     for name in settings:

@@ -123,11 +123,10 @@ os.register_at_fork(after_in_child=_after_fork)
 def _stop_left_calls() -> None:
     """Stop the threads of abandoned calls, because the interpreter is about to end.
 
-    Before Python 3.14, the interpreter ends a daemon thread by unwinding its stack. If an abandoned
-    call ends in these last moments, Rust's frames are on that stack. glibc then aborts the process
-    ("exception not rethrown"). The exit status says failure, although all work was done. From 3.14
-    on, Python itself stops such a thread. In older versions, a signal stops the thread: the
-    signal's handler waits indefinitely.
+    Before Python 3.14, the interpreter unwinds the stack of a daemon thread. If an abandoned call
+    ends just then, Rust's frames are on it, and glibc aborts the process ("exception not
+    rethrown"), although all work was done. So a signal stops the thread: its handler waits
+    indefinitely.
     """
     running = [helper.thread for helper in _abandoned if helper.thread.is_alive()]
     if not running or sys.version_info >= (3, 14):

@@ -1,7 +1,6 @@
 """Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
 
-hdfs-native has exceptions for missing files and for names that already exist. Every other failure
-is a RuntimeError. The message of a RuntimeError is a printed Rust value. Only this message contains
+Most failures of hdfs-native are RuntimeErrors, and only their message, a printed Rust value, has
 the class of Java's exception. So this module parses messages; no other module does.
 """
 
@@ -241,7 +240,6 @@ def _number_of(error: OSError) -> int:
 
 
 def _first_line(text: str) -> str:
-    """Return the message without the name node's stack trace."""
     line = text.replace("\\n", "\n").partition("\n")[0].replace('\\"', '"').strip()
     line = _SECRET.sub("***", line)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

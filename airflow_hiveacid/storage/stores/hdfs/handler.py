@@ -40,9 +40,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class HdfsHandler(StoreHandler):
-    """pyarrow's handler for one client.
-
-    The object is mutable, because it records whether ACLs are enabled.
+    """pyarrow's handler for one client. Mutable: it records whether ACLs are enabled.
 
     `root` is the URI of its file system. New files and directories do not get the bits of `umask`.
     `options` is `hdfs_native.WriteOptions`. `answer_s` is the time limit for a name node's answer.
@@ -66,7 +64,6 @@ class HdfsHandler(StoreHandler):
         return HDFS_NATIVE
 
     def _ask(self, path: str, call: Callable[[], _T]) -> _T:
-        """Make a call about a path within the time limit; return the name node's answer."""
         with hdfs_errors(self._where(path)):
             return within(self._answer_s, call)
 

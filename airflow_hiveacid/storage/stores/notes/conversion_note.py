@@ -1,7 +1,6 @@
 """The saved plan of a table's conversion, for any process that finishes or undoes the conversion.
 
-The plan is a small file in the table's hidden directory. The plan is written before the first file
-is moved, and exists until the conversion is finished or undone.
+It is written before the first file is moved, and exists until the conversion has ended.
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ _COPY: Final = re.compile(r"_copy_[0-9]+\Z")
 class ConversionNote:
     """A conversion in progress.
 
-    `attempt` is the attempt that runs the conversion. `table_id` distinguishes the table from an
-    earlier table of the same name. `emptied` are directories to hide once their files have been
-    moved. `undo` has the original table parameters. The value of a missing parameter is None.
-    `write_id` is the write ID of the delta to which files are moved. `write_id` is None if files
-    are moved out of deltas. If `is_verified`, the rows were checked and are unchanged. So the
+    `table_id` distinguishes the table from an earlier table of the same name. `emptied` are
+    directories to hide once their files have been moved. `undo` has the original table parameters,
+    None for missing ones. `write_id` is that of the delta to which files are moved; None if they
+    are moved out of deltas. If `is_verified`, the rows were checked and are unchanged, so the
     conversion is never undone.
     """
 
@@ -79,8 +77,7 @@ class ConversionNote:
         """Move all files and directories that are not yet at their new paths.
 
         `guard` is called before each small group of moves, and raises an exception to stop the
-        moves. So a process that has lost its lock stops, and does not interfere with the next
-        process.
+        moves. So a process that has lost its lock stops.
 
         Raises:
             DirectoryExistsError: both paths of a move exist.
@@ -92,10 +89,9 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move all files and directories back to their old paths.
 
-        Directories without rows may be missing. A cleaner may have removed such directories, and
-        they are not needed. Another writer may have changed a flat table during the conversion.
-        Files that this writer overwrote stay deleted. If this writer created a file with an old
-        name, the moved file gets a `_copy_N` name, as in Hive.
+        Directories without rows may be missing, as after a cleaning. Files that another writer of a
+        flat table overwrote meanwhile stay deleted; if it created a file with an old name, the
+        moved file gets a `_copy_N` name, as in Hive.
         """
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
         if self.write_id is None:

@@ -155,10 +155,10 @@ class Ledger(json_files.NotesOfTable):
             return None
 
     def entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
-        """Return the entry of a transaction or write ID; None if no such entry is found.
+        """Return the entry of a transaction or write ID, or None.
 
-        The transaction ID is in the file names. To find a write ID, only a limited number of
-        entries is read, the newest first.
+        Transaction IDs are in the file names; for a write ID, a limited number of entries is read,
+        the newest first.
         """
         names = [(file, _NAME.fullmatch(file.name)) for file in self._list()]
         known = [(file, match) for file, match in names if match is not None]
@@ -196,9 +196,8 @@ class Ledger(json_files.NotesOfTable):
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
 
-        The drivers of these entries may have been killed after the commit and before the
-        confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
-        then lists the directory.
+        Their drivers may have been killed before the confirmation. The directory is listed after
+        `txns` were fetched, because a job writes its entry before it commits.
         """
         names = {file.name for file in self._list()}
         left = []
@@ -225,7 +224,7 @@ class Ledger(json_files.NotesOfTable):
         """Confirm the entries of committed jobs that have published one of these directories.
 
         Call this method before the directories are compacted or removed. Existing directories prove
-        that a prepared entry is committed (`is_certain`). No other proof exists.
+        that a prepared entry is committed (`is_certain`).
 
         `directories` are the URIs of directories that exist. The lists are the metastore's current
         ones. Return the entries that are still unconfirmed.
@@ -246,8 +245,7 @@ class Ledger(json_files.NotesOfTable):
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
         """Remove old entries and roll up confirmed entries, after listing the directory once.
 
-        `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`. Return the
-        listed files, for further clean-up of the directory.
+        `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`.
         """
         files = self._list()
         self.prune(now_s, retention_s, files)
@@ -258,8 +256,7 @@ class Ledger(json_files.NotesOfTable):
         """Combine confirmed entries in a roll if there are many, and merge small rolls.
 
         Each step leaves every entry in at least one file, because a roll is written before the
-        files that it replaces are deleted. If two jobs roll up concurrently, they write the same
-        entries twice. Readers tolerate this. Unreadable and unconfirmed entries stay in their own
+        files that it replaces are deleted. Unreadable and unconfirmed entries stay in their own
         files.
 
         By `now_s` and `retention_s`, entries in rolls expire; `files` are the listed files of the
@@ -339,10 +336,9 @@ class Ledger(json_files.NotesOfTable):
     ) -> int:
         """Remove expired entries and incomplete files; return the number of removed files.
 
-        An entry expires if it is older than both `retention_s` and its own retention. The job of
-        the entry has set its own retention. `now_s` is limited to the newest file's time. So a
-        machine whose clock is a month ahead does not remove all entries. An entry's own retention
-        is in its content. So if there are very many old entries, only a random sample is read.
+        An entry expires if it is older than both `retention_s` and its own retention, which its job
+        has set. `now_s` is limited to the newest file's time, as a clock may be a month ahead. Of
+        very many old entries, only a random sample is read.
         """
         gone = 0
         files = self._list() if files is None else tuple(files)
@@ -419,9 +415,8 @@ def committed(
     """Return a job's entries with committed changes, one entry per transaction.
 
     If the metastore contradicts a confirmed entry, the returned entry states the reason in `doubt`.
-    The result may include a prepared entry even if its commit is not proven. The files of such an
-    entry were either compacted after a commit, or cleaned after an abort. `Ledger.is_certain` is
-    False for such an entry.
+    A prepared entry may be included although its commit is not proven (`Ledger.is_certain`): its
+    files were compacted after a commit, or cleaned after an abort.
 
     `entries` are all entries of the job (`Ledger.entries`). The lists are those of the reader's
     snapshot.

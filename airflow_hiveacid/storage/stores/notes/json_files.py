@@ -133,11 +133,7 @@ def read_notes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesOfTable:
-    """Notes of one table. Notes of an earlier table at the same location are ignored.
-
-    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
-    the queue of a new metastore.
-    """
+    """Notes of one table. Notes of an earlier table at the same location are ignored."""
 
     location: str
     table_id: str
@@ -168,12 +164,10 @@ class NotesOfTable:
 
 
 class HiddenFiles:
-    """The listed files of one hidden directory. The object is mutable and thread-safe.
+    """The listed files of one hidden directory. Mutable and thread-safe.
 
-    The owner of the listing reports its own changes (`note_written`, `note_removed`).
-
-    Until `refresh`, the listing does not show changes by other processes. So use a listing only if
-    outdated results are harmless.
+    The owner of the listing reports its own changes (`note_written`, `note_removed`); those of
+    other processes show only after `refresh`.
     """
 
     def __init__(self, location: str) -> None:

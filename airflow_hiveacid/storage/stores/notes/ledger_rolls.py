@@ -1,9 +1,8 @@
 """Store many confirmed ledger entries in one immutable file, so that a table has few files.
 
-Such a file is called a roll. A roll has a line for each entry. A line contains the name and
-modification time of the entry's original file, and the entry's JSON. The lines are compressed
-together. A roll is written before the files that it replaces are deleted. Rolls are merged in the
-same way. So each entry is in at least one file at any time. Readers combine all files.
+Such a roll has a line for each entry: the name and modification time of its original file, and its
+JSON. The lines are compressed together. A roll is written before the files that it replaces are
+deleted, so each entry is in at least one file at any time.
 
 Example:
     >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")

@@ -1,9 +1,9 @@
 """Notes in a table's hidden directory about its past: commits, tags, guarantees to keep files.
 
-Each fact has its own small file, so that no writer changes another writer's file. If the note of a
-commit is lost or damaged, commit times are less exact. If the note of a guarantee is lost or
-damaged, fewer versions are readable. A damaged horizon or tag is an error. A horizon records which
-files may be missing, and a tag records which files must stay. See docs/decisions/versions.md.
+Each fact has its own small file, so that no writer changes another writer's file. If a commit's
+note is lost or damaged, commit times are less exact; if a guarantee's is, fewer versions are
+readable. A damaged horizon or tag is an error, because it records which files may be missing or
+must stay. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class VersionNotes(json_files.NotesOfTable):
     def listed_once(self) -> VersionNotes:
         """Return a thread-safe copy that lists the directory only once.
 
-        The copy lists again only if a listed note no longer exists. Until then, the copy ignores
-        notes that other processes write later.
+        It lists again only if a listed note no longer exists, and ignores notes that appear
+        meanwhile.
         """
         return replace(self, files=json_files.HiddenFiles(self.location))
 
@@ -107,9 +107,8 @@ class VersionNotes(json_files.NotesOfTable):
     def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Bundle commit notes, and remove the notes of versions that are no longer readable.
 
-        Until a base contains the rows of a commit, the note also proves which files the commit
-        wrote. So a note is removed only if its version is unreadable in all partitions of the
-        commit.
+        A note also proves which files a commit wrote, so it is removed only if its version is
+        unreadable in all partitions of the commit.
 
         `oldest` has the oldest readable version of each existing partition. The notes of commits
         after `before_s` are kept.
@@ -146,9 +145,8 @@ class VersionNotes(json_files.NotesOfTable):
     def bundle_commits(self, files: Iterable[FileEntry]) -> None:
         """Put commit notes into bundles if there are many; no note is lost.
 
-        A bundle is written before the notes that it contains are deleted. If two processes bundle
-        concurrently, they write the same notes twice. Readers tolerate this. Unreadable notes stay
-        in their own files.
+        A bundle is written before the notes that it contains are deleted. Unreadable notes stay in
+        their own files.
 
         `files` are the listed files of the hidden directory.
         """
@@ -324,8 +322,7 @@ class VersionNotes(json_files.NotesOfTable):
     def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
         """Return all tags, including older tags that a tag of the same name is about to replace.
 
-        `known` are tags that were read earlier, by file name. They are not read again. So a caller
-        can cheaply check for new tags before each partition.
+        `known` are tags that were read earlier, by file name.
         """
         return self._tags(f"{_TAG}{self._digest}.", known)
 

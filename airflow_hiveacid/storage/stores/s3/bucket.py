@@ -1,7 +1,4 @@
-"""The requests to one S3 bucket, for objects by key and for uploads.
-
-Every failure is an OSError with an errno.
-"""
+"""The requests to one S3 bucket, for objects and uploads; failures are OSErrors with an errno."""
 
 from __future__ import annotations
 
@@ -37,10 +34,8 @@ _CONFLICT_PAUSE_S: Final = 0.5
 class StoredObject(NamedTuple):
     """An object in the bucket.
 
-    `mark` identifies the object's writer. `mark` is None if the object has no mark, or the mark was
-    not read.
-
-    `modified_s` is in whole seconds, because HEAD requests return only whole seconds.
+    `mark` identifies its writer; None if it has none, or it was not read. `modified_s` is in whole
+    seconds, as in HEAD requests.
     """
 
     key: str

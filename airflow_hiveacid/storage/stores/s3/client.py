@@ -1,8 +1,7 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
 Credentials come from the same sources as in AWS tools: the environment, a file, a web identity, a
-container role or an instance role. Plans never contain them. A client cannot be sent to a different
-process, because it has connections and secrets.
+container role or an instance role.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"}

@@ -83,10 +83,7 @@ _PASSING: Final = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
 def answer_errors() -> type[boto.ClientError]:
-    """Return the exception class that boto3 raises for an error response.
-
-    This function and `s3_errors` import boto3 late, because boto3 may not be installed.
-    """
+    """Return the exception of boto3, which may not be installed, for an error response."""
     from botocore.exceptions import ClientError  # noqa: PLC0415
 
     return ClientError  # type: ignore[no-any-return] # botocore has no types

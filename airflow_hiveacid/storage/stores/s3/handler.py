@@ -1,8 +1,8 @@
 """A pyarrow file system for S3 that uses boto3.
 
 Objects have only keys. A directory is a common prefix of keys, and disappears with its last object.
-A file appears whole when it is closed. A file of a task attempt (`AttemptPath`) does not appear
-until the driver publishes it. Nothing is renamed.
+A file appears whole when it is closed, that of a task attempt (`AttemptPath`) when the driver
+publishes it.
 """
 
 from __future__ import annotations

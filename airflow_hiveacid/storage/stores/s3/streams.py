@@ -1,8 +1,8 @@
 """Open S3 objects for `pyarrow.PythonFile`.
 
-A writer sends its bytes as parts of an upload to the object's key. The object is invisible until
-the upload is completed. An abandoned or failed upload is never completed. A writer for a task
-attempt leaves the upload open, and notes it. The driver completes the upload (`StagedUpload`).
+A writer sends its bytes as parts of an upload to the object's key. The object is invisible until it
+is completed, and a failed one never is. A writer for a task attempt leaves it open, and notes it
+for the driver (`StagedUpload`).
 """
 
 from __future__ import annotations
