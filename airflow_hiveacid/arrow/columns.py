@@ -17,14 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.plan.statements.conditions import (
-    AllOf,
-    AnyOf,
-    Comparison,
-    Condition,
-    Membership,
-    NullTest,
-)
+from airflow_hiveacid.plan.statements import conditions
 from airflow_hiveacid.plan.statements.constants import Constant
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
@@ -51,19 +44,21 @@ def repeated(value: Constant, column_type: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, arrow_type(parse_type(column_type))), count)
 
 
-def rows_that_meet(condition: Condition, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
+def rows_that_meet(
+    condition: conditions.Condition, columns: Mapping[str, pa.Array]
+) -> pa.BooleanArray:
     """Return the mask of the rows that meet a condition."""
     match condition:
-        case AllOf(parts=parts):
+        case conditions.AllOf(parts=parts):
             return reduce(pc.and_, (rows_that_meet(part, columns) for part in parts))
-        case AnyOf(parts=parts):
+        case conditions.AnyOf(parts=parts):
             return reduce(pc.or_, (rows_that_meet(part, columns) for part in parts))
-        case NullTest(column=column, is_null=is_null):
+        case conditions.NullTest(column=column, is_null=is_null):
             return columns[column].is_null() if is_null else columns[column].is_valid()
-        case Membership(column=column, values=values):
+        case conditions.Membership(column=column, values=values):
             known = [value for value in values if value is not None]
             return pc.is_in(columns[column], value_set=pa.array(known, columns[column].type))
-        case Comparison(column=column, operator=operator, value=value):
+        case conditions.Comparison(column=column, operator=operator, value=value):
             scalar = pa.scalar(value, columns[column].type)
             return pc.fill_null(_KERNELS[operator](columns[column], scalar), fill_value=False)
 

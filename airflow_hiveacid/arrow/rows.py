@@ -13,13 +13,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    ConstraintViolationError,
-    SparkNeededError,
-    StructFieldsError,
-    TypeMismatchError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TableInfo
 from airflow_hiveacid.format.types import ArrayType, HiveType, MapType, StructType, parse_type
 from airflow_hiveacid.plan.statements.dml import require_column
@@ -48,7 +42,7 @@ def rows_of(rows: ArrowStream) -> pa.Table:
         ConfigurationError: the value is not Arrow data, or two columns have one name.
     """
     if not hasattr(rows, "__arrow_c_stream__"):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"rows must be Arrow data, such as a pyarrow.Table, but found a {type(rows).__name__};"
             " convert a list of dicts with pyarrow.Table.from_pylist"
         )
@@ -56,7 +50,7 @@ def rows_of(rows: ArrowStream) -> pa.Table:
     names = [name.lower() for name in table.column_names]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the rows have two columns {double}; Hive's names have no upper case, so rename one"
         )
     return table.rename_columns(names)
@@ -92,7 +86,7 @@ def check_not_null(table: TableInfo, values: Values) -> None:
     """Raise a ConstraintViolationError if a NOT NULL column of the table has a NULL here."""
     for column, constraint in table.constraints.not_null.items():
         if column in values and values[column].null_count:
-            raise ConstraintViolationError(
+            raise errors.ConstraintViolationError(
                 table=table.ref, constraint=constraint, demand=f"{column} NOT NULL"
             )
 
@@ -108,7 +102,9 @@ def check_days(values: Values, names: Iterable[str]) -> None:
             ends = pc.min_max(values[name].cast(pa.int32())).as_py()
             low, high = ends["min"], ends["max"]
             if low is not None and (low < SWITCHOVER_DAY or high > _LAST_DAY):
-                raise SparkNeededError(f"{name} has a date outside of 1582-10-15 to 9999-12-31")
+                raise errors.SparkNeededError(
+                    f"{name} has a date outside of 1582-10-15 to 9999-12-31"
+                )
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -143,7 +139,7 @@ class _Conversion:
         missing = tuple(name for name in names if name not in parts)
         unknown = tuple(name for name in parts if name not in names)
         if missing or unknown:
-            raise StructFieldsError(
+            raise errors.StructFieldsError(
                 table=self._table.ref, path=self._column, missing=missing, unknown=unknown
             )
         inside = [self.of(parts[name], type_) for name, type_ in fields]
@@ -191,8 +187,8 @@ class _Conversion:
 
     def _mismatch(
         self, hive_type: HiveType, found: pa.DataType, why: str = ""
-    ) -> TypeMismatchError:
-        return TypeMismatchError(
+    ) -> errors.TypeMismatchError:
+        return errors.TypeMismatchError(
             table=self._table.ref,
             column=self._column,
             column_type=str(hive_type),

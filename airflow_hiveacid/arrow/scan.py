@@ -22,15 +22,7 @@ from airflow_hiveacid.format.errors import UnknownColumnError
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, reduced
-from airflow_hiveacid.reading.arrow_scan import (
-    PlainPiece,
-    ScanPiece,
-    TargetFile,
-    deletes_of,
-    read_together,
-    scan_piece,
-    scan_plain,
-)
+from airflow_hiveacid.reading import arrow_scan
 from airflow_hiveacid.reading.request import free_name, partition_at
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -46,7 +38,7 @@ CORES: Final = len(os.sched_getaffinity(0))
 class _Piece:
     """A piece of work, the typed values of its partition, and what remains of the condition."""
 
-    work: ScanPiece | PlainPiece
+    work: arrow_scan.ScanPiece | arrow_scan.PlainPiece
     values: Mapping[str, pa.Scalar]
     rest: Condition | None
 
@@ -64,7 +56,11 @@ class ScanPlan:
 
     def _read(self, piece: _Piece) -> Iterator[pa.RecordBatch]:
         work = piece.work
-        for batch in scan_piece(work) if isinstance(work, ScanPiece) else scan_plain(work):
+        for batch in (
+            arrow_scan.scan_piece(work)
+            if isinstance(work, arrow_scan.ScanPiece)
+            else arrow_scan.scan_plain(work)
+        ):
             if piece.rest is not None:
                 columns = {name: batch.column(name) for name in columns_of(piece.rest)}
                 batch = batch.filter(rows_that_meet(piece.rest, columns))  # noqa: PLW2901 - its rows
@@ -115,7 +111,7 @@ def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -
         if not isinstance(rest, bool) or rest:
             values[position] = _values(table, info, types)
             rests[position] = None if isinstance(rest, bool) else rest
-    works: Iterator[tuple[int, ScanPiece | PlainPiece]] = (
+    works: Iterator[tuple[int, arrow_scan.ScanPiece | arrow_scan.PlainPiece]] = (
         _acid_works(view, schema, rests)
         if table.kind is TransactionalKind.FULL_ACID
         else _plain_works(view, schema, rests)
@@ -128,11 +124,11 @@ def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -
 
 def _acid_works(
     view: TableView, schema: pa.Schema, rests: Mapping[int, Condition | None]
-) -> Iterator[tuple[int, ScanPiece]]:
+) -> Iterator[tuple[int, arrow_scan.ScanPiece]]:
     files = [file for file in view.files if file.partition in rests]
     stripes = _stripes(view.table, files, rests)
     files = [file for file in files if stripes.get(file.number) != ()]
-    for together, part in read_together(files, CORES):
+    for together, part in arrow_scan.read_together(files, CORES):
         position, first = together[0].partition, together[0].number
         chosen = part
         if len(together) == 1 and first in stripes:
@@ -140,11 +136,11 @@ def _acid_works(
         if chosen != ():
             yield (
                 position,
-                ScanPiece(
+                arrow_scan.ScanPiece(
                     numbers=tuple(file.number for file in together),
                     data=tuple(file.data for file in together),
                     stripes=chosen,
-                    deletes=deletes_of(together),
+                    deletes=arrow_scan.deletes_of(together),
                     write_ids=view.write_ids,
                     columns=view.table.columns,
                     wanted=_wanted(view.table, schema, rests[position]),
@@ -156,13 +152,13 @@ def _acid_works(
 
 def _plain_works(
     view: TableView, schema: pa.Schema, rests: Mapping[int, Condition | None]
-) -> Iterator[tuple[int, PlainPiece]]:
+) -> Iterator[tuple[int, arrow_scan.PlainPiece]]:
     for number, file in view.plain_files:
         position = partition_at(number)
         if position in rests:
             yield (
                 position,
-                PlainPiece(
+                arrow_scan.PlainPiece(
                     number=number,
                     file=file,
                     columns=view.table.columns,
@@ -173,11 +169,11 @@ def _plain_works(
 
 
 def _stripes(
-    table: TableInfo, files: Sequence[TargetFile], rests: Mapping[int, Condition | None]
+    table: TableInfo, files: Sequence[arrow_scan.TargetFile], rests: Mapping[int, Condition | None]
 ) -> dict[int, tuple[int, ...]]:
     """Return the stripes that may have a row, by file number, of files with some that have none."""
 
-    def reached(file: TargetFile) -> tuple[int, ...] | None:
+    def reached(file: arrow_scan.TargetFile) -> tuple[int, ...] | None:
         rest = rests[file.partition]
         if rest is None:
             return None

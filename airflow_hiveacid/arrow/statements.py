@@ -32,6 +32,7 @@ from airflow_hiveacid.format.errors import ColumnUpdateError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.statements.columns import partition_missing
 from airflow_hiveacid.plan.statements.conditions import (
     AllOf,
@@ -41,15 +42,6 @@ from airflow_hiveacid.plan.statements.conditions import (
     column_type,
     columns_of,
     reduced,
-)
-from airflow_hiveacid.plan.statements.simple import (
-    Columns,
-    SimpleChange,
-    SimpleInsert,
-    SimpleMerge,
-    SimpleStatement,
-    SimpleTruncate,
-    partition_of,
 )
 from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.reading.table_view import TableView
@@ -99,12 +91,12 @@ class RowMerge:
 
 
 def planned(
-    kind: str, statement: SimpleStatement | RowInsert | RowMerge, client: MetastorePort
+    kind: str, statement: simple.SimpleStatement | RowInsert | RowMerge, client: MetastorePort
 ) -> ArrowStatement:
     """Return a statement with its locks and the function that makes its events."""
     table = statement.table
     match statement:
-        case SimpleInsert():
+        case simple.SimpleInsert():
             insert = RowInsert(
                 table=table,
                 rows=statement.rows,
@@ -114,9 +106,9 @@ def planned(
             return _insert(kind, insert)
         case RowInsert():
             return _insert(kind, statement)
-        case SimpleChange():
+        case simple.SimpleChange():
             return _change(kind, statement, client)
-        case SimpleMerge():
+        case simple.SimpleMerge():
             updates, inserts = statement.updates, statement.inserts
             merge = RowMerge(
                 table=table,
@@ -129,7 +121,7 @@ def planned(
             return _merge(kind, merge, client)
         case RowMerge():
             return _merge(kind, statement, client)
-        case SimpleTruncate():
+        case simple.SimpleTruncate():
             return _truncate(kind, statement, client)
         case _:
             assert_never(statement)
@@ -184,7 +176,7 @@ class RowPartitions:
         distinct = zip(
             *(column.take(pa.array(first)).to_pylist() for column in columns), strict=True
         )
-        return cls(tuple(partition_of(table, row) for row in distinct), of_rows)
+        return cls(tuple(simple.partition_of(table, row) for row in distinct), of_rows)
 
     def keys(self, rows: Positions | None = None) -> pa.Array:
         """Return the `_partition` value of each row, or of the rows at some positions."""
@@ -195,7 +187,7 @@ class RowPartitions:
 # ---- UPDATE and DELETE ---------------------------------------------------------------------------
 
 
-def _change(kind: str, statement: SimpleChange, client: MetastorePort) -> ArrowStatement:
+def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) -> ArrowStatement:
     table, condition, assignments = statement.table, statement.condition, statement.assignments
     search = Search(
         reach=condition,
@@ -402,7 +394,7 @@ def _merged_partitions(statement: RowMerge, client: MetastorePort) -> Callable[[
 # ---- TRUNCATE ------------------------------------------------------------------------------------
 
 
-def _truncate(kind: str, statement: SimpleTruncate, client: MetastorePort) -> ArrowStatement:
+def _truncate(kind: str, statement: simple.SimpleTruncate, client: MetastorePort) -> ArrowStatement:
     table, values = statement.table, statement.partition
 
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
@@ -430,7 +422,7 @@ def _truncate(kind: str, statement: SimpleTruncate, client: MetastorePort) -> Ar
     )
 
 
-def _arrays(table: TableInfo, values: Columns) -> dict[str, pa.Array]:
+def _arrays(table: TableInfo, values: simple.Columns) -> dict[str, pa.Array]:
     return {name: array_of(column, column_type(table, name)) for name, column in values.items()}
 
 

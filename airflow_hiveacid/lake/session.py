@@ -18,14 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    SnapshotClosedError,
-    SparkNeededError,
-    TableChangedError,
-    TransactionError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -57,7 +50,7 @@ class HeldSnapshot:
             self._snapshot = stack.enter_context(held_snapshot(client, [str(table.ref)], terms))
             found = self._snapshot.tables[table.ref]
             if (found.table_id, found.column_names) != (table.table_id, table.column_names):
-                raise TableChangedError(table=table.ref, what="definition")
+                raise errors.TableChangedError(table=table.ref, what="definition")
             # Also at the end of the process, so that cleaners need not wait for a time-out.
             self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
 
@@ -72,9 +65,9 @@ class HeldSnapshot:
             self.check()
             try:
                 self._snapshot.confirm_alive()
-            except TransactionError as error:
+            except errors.TransactionError as error:
                 why = f"the metastore has ended its transaction ({error})"
-                raise SnapshotClosedError(table=self.table.ref, why=why) from error
+                raise errors.SnapshotClosedError(table=self.table.ref, why=why) from error
             yield self._snapshot
 
     @property
@@ -85,7 +78,7 @@ class HeldSnapshot:
     def check(self) -> None:
         """Raise a SnapshotClosedError if this process has closed the snapshot."""
         if self._why_closed:
-            raise SnapshotClosedError(table=self.table.ref, why=self._why_closed)
+            raise errors.SnapshotClosedError(table=self.table.ref, why=self._why_closed)
 
     def close(self, why: str) -> None:
         """End the snapshot's transaction; `why` is for readers that come later."""
@@ -97,7 +90,7 @@ class HeldSnapshot:
 def _end(stack: ExitStack, ref: TableRef) -> None:
     try:
         stack.close()
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         # Nothing is lost: the metastore ends the transaction when its heartbeats stop.
         log.info("the snapshot of table=%s did not end cleanly: %s", ref, error)
 
@@ -157,7 +150,9 @@ class Session:
 
     def _clone(self) -> MetastorePort:
         if self.is_closed:
-            raise ConfigurationError("this connection is closed; open another with acid.connect")
+            raise errors.ConfigurationError(
+                "this connection is closed; open another with acid.connect"
+            )
         return self.client.clone()
 
 
@@ -166,14 +161,14 @@ def without_spark(ref: TableRef) -> Iterator[None]:
     """Name the table and this library's remedy in an error that only Spark could avoid."""
     try:
         yield
-    except SparkNeededError as error:
+    except errors.SparkNeededError as error:
         remedy = _NO_SPARK
         if error.limit:
             remedy = (
                 f"Pass limits=Limits({error.limit}=...) to acid.connect, split the change, or use a"
                 " HiveAcid operator or PySpark program"
             )
-        raise SparkNeededError(
+        raise errors.SparkNeededError(
             error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
         ) from error
 

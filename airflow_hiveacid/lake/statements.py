@@ -17,26 +17,10 @@ import pyarrow.compute as pc
 from airflow_hiveacid.arrow.columns import KeyIndex, repeated
 from airflow_hiveacid.arrow.rows import Values, check_days, check_not_null, stored
 from airflow_hiveacid.arrow.statements import RowInsert, RowMerge
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    ExpressionError,
-    SourceKeyError,
-    SparkNeededError,
-    TypeMismatchError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-    StatementSpec,
-)
+from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.plan.statements import arguments
 from airflow_hiveacid.plan.statements.conditions import Condition, column_type, condition_of
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
@@ -50,10 +34,10 @@ from airflow_hiveacid.plan.statements.simple import (
 )
 
 _UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+    specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.UPDATE),
+    specs.MergeClause(when=specs.MergeWhen.NOT_MATCHED, action=specs.MergeAction.INSERT),
 )
-_DELETE: Final = (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE),)
+_DELETE: Final = (specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.DELETE),)
 _GRAMMAR: Final = (
     "without Spark, a condition has =, <>, <, <=, >, >=, IN, BETWEEN and IS NULL of a column and"
     " constants or parameters, joined with AND, OR and parentheses"
@@ -64,7 +48,7 @@ _EVERY_ROW: Final = "true"
 class Statement(NamedTuple):
     """A statement's spec, and the statement for the engine."""
 
-    spec: StatementSpec
+    spec: specs.StatementSpec
     work: RowInsert | RowMerge | SimpleChange
 
 
@@ -81,10 +65,10 @@ def insertion(
         name: value.isoformat() if type(value) is dt.date else value
         for name, value in (partition or {}).items()
     }
-    spec = InsertSpec(
+    spec = specs.InsertSpec(
         target=str(table.ref),
         source=_source(rows),
-        mode=InsertMode.OVERWRITE if overwrites else InsertMode.APPEND,
+        mode=specs.InsertMode.OVERWRITE if overwrites else specs.InsertMode.APPEND,
         partition=arguments.partition_values(given, nulls=arguments.null_columns(given)),
     )
     resolve_insert(table, spec, rows.column_names)
@@ -111,7 +95,7 @@ def insertion(
 
 def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> Statement:
     """Return a MERGE that updates the rows with these keys and inserts the others."""
-    spec = MergeSpec(
+    spec = specs.MergeSpec(
         target=str(table.ref),
         source=_source(rows),
         keys=arguments.key_names(keys),
@@ -147,7 +131,7 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
 
 def deletion_by_keys(table: TableInfo, rows: pa.Table) -> Statement:
     """Return a MERGE that deletes the rows with these keys; every column is a key."""
-    spec = MergeSpec(
+    spec = specs.MergeSpec(
         target=str(table.ref),
         source=_source(rows),
         keys=arguments.key_names(rows.column_names),
@@ -168,7 +152,7 @@ def deletion_by_keys(table: TableInfo, rows: pa.Table) -> Statement:
 
 def deletion(table: TableInfo, where: str, parameters: Mapping[str, object] | None) -> Statement:
     """Return a DELETE of the rows that meet a condition; of all rows, if it is `true`."""
-    spec = DeleteSpec(
+    spec = specs.DeleteSpec(
         target=str(table.ref), where=where, parameters=where_parameters(where, parameters)
     )
     condition = simple_condition(table, where, parameters)
@@ -187,14 +171,14 @@ def simple_condition(
         return None
     try:
         return condition_of(where, table, values)
-    except SparkNeededError as error:
-        raise ExpressionError(
+    except errors.SparkNeededError as error:
+        raise errors.ExpressionError(
             table=table.ref, expression=where, reason=f"{error.reason}; {_GRAMMAR}"
         ) from error
 
 
-def _source(rows: pa.Table) -> SourceSpec:
-    return SourceSpec(columns=tuple(rows.column_names))
+def _source(rows: pa.Table) -> specs.SourceSpec:
+    return specs.SourceSpec(columns=tuple(rows.column_names))
 
 
 def _completed(
@@ -207,7 +191,7 @@ def _completed(
     missing = [name for name in table.column_names if name not in every]
     for name in missing:
         if name in table.constraints.defaults:
-            raise SparkNeededError(f"the rows lack column {name}, which has a DEFAULT")
+            raise errors.SparkNeededError(f"the rows lack column {name}, which has a DEFAULT")
     return every | stored(table, pa.table({name: pa.nulls(count) for name in missing}))
 
 
@@ -215,7 +199,7 @@ def _fixed(table: TableInfo, name: str, text: str | None) -> Constant:
     type_ = column_type(table, name)
     value = None if text is None else constant_of(text, parse_type(type_))
     if value is UNFIT:
-        raise TypeMismatchError(
+        raise errors.TypeMismatchError(
             table=table.ref, column=name, column_type=type_, value_type=f"the text {text!r}"
         )
     return value
@@ -224,7 +208,7 @@ def _fixed(table: TableInfo, name: str, text: str | None) -> Constant:
 def _check_new_rows(table: TableInfo, values: Values) -> None:
     """Check the partitions of new rows, and refuse a table whose checks only Spark evaluates."""
     if table.constraints.checks:
-        raise SparkNeededError("the table has CHECK constraints")
+        raise errors.SparkNeededError("the table has CHECK constraints")
     names = [column.name for column in table.partition_columns]
     check_days(values, names)
     check_partition_values(table, {n: pc.unique(values[n]).to_pylist() for n in names})
@@ -241,7 +225,7 @@ def _check_distinct(table: TableInfo, own: Values, index: KeyIndex) -> None:
     names, rows = tuple(own), index.of_rows
     without = int((rows < 0).sum())
     if without:
-        raise SourceKeyError(
+        raise errors.SourceKeyError(
             table=table.ref, keys=names, problem=f"{without} rows have NULL in their key"
         )
     counts = np.bincount(rows, minlength=index.size)
@@ -249,13 +233,13 @@ def _check_distinct(table: TableInfo, own: Values, index: KeyIndex) -> None:
         at = int(np.flatnonzero(counts[rows] > 1)[0])
         key = ", ".join(f"{name}={column[at].as_py()}" for name, column in own.items())
         problem = f"{int((counts > 1).sum())} keys occur more than once, such as {key}"
-        raise SourceKeyError(table=table.ref, keys=names, problem=problem)
+        raise errors.SourceKeyError(table=table.ref, keys=names, problem=problem)
 
 
 def check_given(where: str | None, keys: object) -> None:
     """Check that a DELETE has a condition or keys, not both."""
     if (where is None) == (keys is None):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "delete needs where, a condition, or keys, rows with the keys; give one of them, or"
             " where='true' to delete every row"
         )

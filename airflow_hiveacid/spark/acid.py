@@ -36,13 +36,7 @@ from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import TransactionWork, naming
-from airflow_hiveacid.writing.restarts import (
-    RestartState,
-    already_done,
-    begun,
-    check_sources,
-    until_not_overtaken,
-)
+from airflow_hiveacid.writing import restarts
 
 ProgramFunction = Callable[[SparkSession, "Task"], object]
 
@@ -70,7 +64,7 @@ class Task:
     Mutable: `result` is set when the transaction ends.
     """
 
-    def __init__(self, job: JobContext, restart_state: RestartState) -> None:
+    def __init__(self, job: JobContext, restart_state: restarts.RestartState) -> None:
         self.job = job
         self.restart_state = restart_state
         self.has_begun = False
@@ -330,12 +324,12 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
     # The program may also read the tables that it changes, because their locks allow reads of the
     # whole table.
     sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
-    with begun(job, accesses, sources, task.restart_state) as write:
+    with restarts.begun(job, accesses, sources, task.restart_state) as write:
         earlier = write.earlier_run()
         if earlier is not None:
-            task.result = already_done(job, write, earlier)
+            task.result = restarts.already_done(job, write, earlier)
             raise AlreadyDoneError(str(job.spec.job_key))
-        check_sources(job, write)
+        restarts.check_sources(job, write)
         write.look_ahead()
         work = TransactionWork(job, write)
         txn = Transaction(job, work, tables)
@@ -348,7 +342,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
     task.result = result
 
 
-def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
+def _hold_locks(job: JobContext, restart_state: restarts.RestartState) -> None:
     """Hold the earlier transaction's locks until the program runs again and opens a transaction."""
     if restart_state.handover is None:
         return
@@ -405,7 +399,7 @@ def run(program: ProgramFunction) -> None:
 
 def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
     """Run a program inside an application, and return the result of the program's transaction."""
-    restart_state = RestartState()
+    restart_state = restarts.RestartState()
 
     def once() -> JobResult:
         _hold_locks(job, restart_state)
@@ -425,4 +419,4 @@ def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
             )
         return task.result
 
-    return until_not_overtaken(once, restart_state)
+    return restarts.until_not_overtaken(once, restart_state)

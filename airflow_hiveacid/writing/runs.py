@@ -25,16 +25,10 @@ from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.writing import restarts
 from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.restarts import (
-    RestartState,
-    already_done,
-    begun,
-    check_sources,
-    until_not_overtaken,
-)
 from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full
 from airflow_hiveacid.writing.statements import WrittenStatements
 from airflow_hiveacid.writing.twin_rows import named_twins
@@ -143,11 +137,11 @@ class Run(Generic[_S, _V]):
             HiveAcidError: the job failed. Nothing was changed, with one exception: after
                 `CommitStateUnknownError`, it is unknown whether the transaction was committed.
         """
-        restart_state = RestartState(not_kept=self.not_kept)
+        restart_state = restarts.RestartState(not_kept=self.not_kept)
 
         def attempt() -> JobResult:
             touched = touched_partitions(self.changes)
-            with begun(
+            with restarts.begun(
                 self.job, accesses(self.changes, touched), self.sources(), restart_state
             ) as write:
                 result = self._written(write, touched, restart_state)
@@ -155,24 +149,24 @@ class Run(Generic[_S, _V]):
             return result
 
         try:
-            return until_not_overtaken(attempt, restart_state)
+            return restarts.until_not_overtaken(attempt, restart_state)
         finally:
             if restart_state.staged is not None:
                 restart_state.staged.write.discard()
 
     def _written(
-        self, write: Write, touched: Sequence[Touched], restart_state: RestartState
+        self, write: Write, touched: Sequence[Touched], restart_state: restarts.RestartState
     ) -> JobResult:
         """Run the statements and publish their files; leaving `begun` commits them."""
         job, changes = self.job, self.changes
         earlier = write.earlier_run()
         if earlier is not None:
-            return already_done(job, write, earlier)
+            return restarts.already_done(job, write, earlier)
         scopes = touched_partitions(changes)
         for change, old_scope, new_scope in zip(changes, touched, scopes, strict=True):
             if old_scope != new_scope:
                 raise write.tables[change.table.ref].overtaken("its partitions changed")
-        check_sources(job, write)
+        restarts.check_sources(job, write)
         write.look_ahead()
         work = self.work_of(write)
         why_not = self._take_over(write, work, restart_state)
@@ -185,7 +179,7 @@ class Run(Generic[_S, _V]):
         return work.finish(restart_state.details(why_not))
 
     def _take_over(
-        self, write: Write, work: StatementWork[_S, _V], restart_state: RestartState
+        self, write: Write, work: StatementWork[_S, _V], restart_state: restarts.RestartState
     ) -> str | None:
         """Use the files that were staged before a restart; if impossible, return the reason."""
         staged, restart_state.staged = restart_state.staged, None

@@ -15,15 +15,9 @@ from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    empty_file,
-    row_counts,
-)
 from airflow_hiveacid.writing.write import Write
 
 
@@ -62,7 +56,7 @@ class WrittenStatements:
         kind: str,
         plan: WritePlan,
         operations: frozenset[DataOperation],
-        files: tuple[StagedFile, ...],
+        files: tuple[publish.StagedFile, ...],
         replaced: Collection[PartitionName] = (),
     ) -> StatementResult:
         """Add the files that the next statement has staged.
@@ -76,7 +70,7 @@ class WrittenStatements:
         result = StatementResult(
             kind=kind,
             table=str(plan.table.ref),
-            rows=row_counts(directories),
+            rows=publish.row_counts(directories),
             partitions=tuple(sorted(partitions)),
             files=len(staged),
             size_bytes=sum(file.size_bytes for file in staged),
@@ -92,7 +86,7 @@ class WrittenStatements:
     def take_over(
         self,
         ref: TableRef,
-        directories: tuple[StagedDirectory, ...],
+        directories: tuple[publish.StagedDirectory, ...],
         operations: frozenset[DataOperation],
         results: tuple[StatementResult, ...],
     ) -> None:
@@ -150,14 +144,14 @@ class WrittenStatements:
 
 def _assembled(
     plan: WritePlan,
-    files: tuple[StagedFile, ...],
+    files: tuple[publish.StagedFile, ...],
     replaced: Collection[PartitionName],
-) -> tuple[StagedDirectory, ...]:
+) -> tuple[publish.StagedDirectory, ...]:
     """Assemble the files into directories; an overwrite also replaces partitions without rows."""
     if isinstance(plan.insert_directory, BaseName):
         for name in set(replaced) - {f.partition for f in files}:
-            empty = empty_file(
+            empty = publish.empty_file(
                 plan.table, name, str(plan.insert_directory), plan.staging(name), plan.options
             )
             files = (*files, empty)
-    return assemble(files, {f.partition: plan.staging(f.partition) for f in files})
+    return publish.assemble(files, {f.partition: plan.staging(f.partition) for f in files})

@@ -44,20 +44,13 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state import selection
 from airflow_hiveacid.format.state.directories import (
     AcidDirectory,
     FileEntry,
     Listing,
     UnknownEntry,
     UnreadFile,
-)
-from airflow_hiveacid.format.state.selection import (
-    DirectoryStatus,
-    DirectoryVerdict,
-    FoundBase,
-    FoundDelta,
-    select,
-    walk_order,
 )
 from airflow_hiveacid.format.table import TransactionalKind
 
@@ -184,19 +177,20 @@ def resolve(
     """
     contents = _Contents.of(listing, kind)
     bases = [
-        FoundBase(name=name, text=text, is_compacted=is_compacted(text, name, listing))
+        selection.FoundBase(name=name, text=text, is_compacted=is_compacted(text, name, listing))
         for text, name in contents.names.items()
         if isinstance(name, BaseName)
     ]
     deltas = [
-        FoundDelta(name=name, text=text)
+        selection.FoundDelta(name=name, text=text)
         for text, name in contents.names.items()
         if isinstance(name, DeltaName)
     ]
-    verdicts = select(bases, deltas, write_ids, txns, location=listing.location)
+    verdicts = selection.select(bases, deltas, write_ids, txns, location=listing.location)
     judged = {b.text: contents.directory(b, verdicts[b.text]) for b in bases}
     judged |= {
-        d.text: contents.directory(d, verdicts[d.text]) for d in sorted(deltas, key=walk_order)
+        d.text: contents.directory(d, verdicts[d.text])
+        for d in sorted(deltas, key=selection.walk_order)
     }
     return _state(listing.location, contents, tuple(judged.values()), write_ids)
 
@@ -207,10 +201,10 @@ def _state(
     directories: tuple[AcidDirectory, ...],
     write_ids: ValidWriteIdList,
 ) -> AcidState:
-    live = [d for d in directories if d.status is DirectoryStatus.LIVE]
+    live = [d for d in directories if d.status is selection.DirectoryStatus.LIVE]
     base = next((d for d in live if d.is_base), None)
-    obsolete = _having(DirectoryStatus.OBSOLETE, directories)
-    aborted = _having(DirectoryStatus.ABORTED, directories)
+    obsolete = _having(selection.DirectoryStatus.OBSOLETE, directories)
+    aborted = _having(selection.DirectoryStatus.ABORTED, directories)
     originals = tuple(contents.originals)
     return AcidState(
         location=location,
@@ -220,7 +214,7 @@ def _state(
         originals=tuple(f for f in originals if f.size_bytes > 0) if base is None else (),
         obsolete=obsolete if base is None else (*obsolete, *originals),
         aborted=aborted,
-        invisible=_having(DirectoryStatus.INVISIBLE, directories),
+        invisible=_having(selection.DirectoryStatus.INVISIBLE, directories),
         unknown=tuple(sorted(contents.unknown, key=lambda u: u.path)),
         aborted_writes=AbortedWrites.of(
             base, [d for d in live if not d.is_base], aborted, write_ids
@@ -229,7 +223,7 @@ def _state(
 
 
 def _having(
-    status: DirectoryStatus, directories: Iterable[AcidDirectory]
+    status: selection.DirectoryStatus, directories: Iterable[AcidDirectory]
 ) -> tuple[AcidDirectory, ...]:
     return tuple(sorted((d for d in directories if d.status is status), key=lambda d: d.text))
 
@@ -278,7 +272,9 @@ class _Contents:
     def has_side_files(self) -> bool:
         return self.kind is not TransactionalKind.INSERT_ONLY
 
-    def directory(self, found: FoundBase | FoundDelta, verdict: DirectoryVerdict) -> AcidDirectory:
+    def directory(
+        self, found: selection.FoundBase | selection.FoundDelta, verdict: selection.DirectoryVerdict
+    ) -> AcidDirectory:
         files = self.inside.get(found.text, [])
         streamed = _streamed(files, found.name) if self.has_side_files else frozenset()
         data: list[FileEntry] = []
@@ -306,7 +302,7 @@ class _Contents:
             files=tuple(data),
             unread=tuple(unread),
             side_files=tuple(side),
-            is_compacted=isinstance(found, FoundBase) and found.is_compacted,
+            is_compacted=isinstance(found, selection.FoundBase) and found.is_compacted,
             is_resolved=verdict.is_resolved,
             visibility=verdict.visibility,
             status=verdict.status,

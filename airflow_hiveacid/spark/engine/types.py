@@ -13,45 +13,26 @@ from typing import Final
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, TableInfo
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 
-_PRIMITIVES: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "tinyint": ByteType(),
-    "smallint": ShortType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "binary": BinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampNTZType(),
-    "timestamp with local time zone": TimestampType(),
+_PRIMITIVES: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "tinyint": T.ByteType(),
+    "smallint": T.ShortType(),
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampNTZType(),
+    "timestamp with local time zone": T.TimestampType(),
 }
 
 
@@ -65,21 +46,21 @@ _PADS_BOTH_SIDES: Final = {
 }
 
 
-def spark_type(hive_type: hive.HiveType) -> DataType:
+def spark_type(hive_type: hive.HiveType) -> T.DataType:
     """Return the Spark type that holds values of a Hive type; refuse a union, which Spark lacks."""
     match hive_type:
         case hive.PrimitiveType(name=name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         case hive.DecimalType(precision=precision, scale=scale):
-            return DecimalType(precision, scale)
+            return T.DecimalType(precision, scale)
         case hive.CharType() | hive.VarcharType():
-            return StringType()
+            return T.StringType()
         case hive.ArrayType(element=element):
-            return ArrayType(spark_type(element))
+            return T.ArrayType(spark_type(element))
         case hive.MapType(key=key, value=value):
-            return MapType(spark_type(key), spark_type(value))
+            return T.MapType(spark_type(key), spark_type(value))
         case hive.StructType(fields=fields):
-            return StructType([StructField(n, spark_type(t)) for n, t in fields])
+            return T.StructType([T.StructField(n, spark_type(t)) for n, t in fields])
         case _:
             pass
     raise UnsupportedTableError(
@@ -90,45 +71,47 @@ def spark_type(hive_type: hive.HiveType) -> DataType:
 _NAMES: Final = {
     **{type_: name for name, type_ in _PRIMITIVES.items()},
     # Our sessions run in UTC, so values of Spark's `timestamp` are wall-clock times in UTC.
-    TimestampType(): "timestamp",
+    T.TimestampType(): "timestamp",
 }
 
 
-def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one return for each kind of type
+def column_type(value: T.DataType) -> str | None:  # noqa: PLR0911 - one return for each kind of type
     """Return the Hive type for a Spark type; None if no single Hive type fits.
 
     This function is the inverse of `spark_type`, but char and varchar become string.
 
     Example:
-        >>> column_type(ArrayType(DecimalType(5, 2)))
+        >>> column_type(T.ArrayType(T.DecimalType(5, 2)))
         'array<decimal(5,2)>'
     """
     match value:
-        case DecimalType(precision=precision, scale=scale):
+        case T.DecimalType(precision=precision, scale=scale):
             return f"decimal({precision},{scale})"
-        case ArrayType(elementType=element):
+        case T.ArrayType(elementType=element):
             inner = column_type(element)
             return inner and f"array<{inner}>"
-        case MapType(keyType=key, valueType=item):
+        case T.MapType(keyType=key, valueType=item):
             both = (column_type(key), column_type(item))
             return None if None in both else f"map<{both[0]},{both[1]}>"
-        case StructType(fields=fields):
+        case T.StructType(fields=fields):
             field_types = [(field.name, column_type(field.dataType)) for field in fields]
             if any(type_ is None for _, type_ in field_types):
                 return None
             return f"struct<{','.join(f'{name}:{type_}' for name, type_ in field_types)}>"
-        case StringType():
+        case T.StringType():
             return "string"
         case _:
             return _NAMES.get(value)
 
 
-def struct_of(columns: Sequence[Column]) -> StructType:
+def struct_of(columns: Sequence[Column]) -> T.StructType:
     """Return a Spark struct with these columns in this order; all fields are nullable."""
-    return StructType([StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns])
+    return T.StructType(
+        [T.StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns]
+    )
 
 
-def table_struct(table: TableInfo) -> StructType:
+def table_struct(table: TableInfo) -> T.StructType:
     """Return the Spark struct of a table's rows: data columns, then partition columns."""
     return struct_of((*table.columns, *table.partition_columns))
 
@@ -166,7 +149,7 @@ def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
             return None
 
 
-def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:
+def fits(spark: SparkSession, value: T.DataType, column: T.DataType) -> bool:
     """Return whether ANSI store assignment allows a value of this type in a column."""
     jvm = jvm_of(spark)  # Spark's rule exists only in the JVM
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson

@@ -11,20 +11,8 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertMode,
-    InsertSpec,
-    LoadSpec,
-    MergeSpec,
-    MultiInsertSpec,
-    StatementSpec,
-    TransactionSpec,
-    TruncateSpec,
-    UpdateSpec,
-    each,
-)
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
@@ -41,14 +29,14 @@ from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
 
 
 def statement_job(
-    kind: type[StatementSpec | TransactionSpec],
+    kind: type[specs.StatementSpec | specs.TransactionSpec],
 ) -> Callable[[JobContext], JobResult]:
     """Return the function that runs jobs of one kind: their statements, in one transaction."""
 
     def run(job: JobContext) -> JobResult:
         spec = job.job_of(kind)
-        statements: Sequence[StatementSpec | MultiInsertSpec] = (
-            spec.statements if isinstance(spec, TransactionSpec) else [spec]
+        statements: Sequence[specs.StatementSpec | specs.MultiInsertSpec] = (
+            spec.statements if isinstance(spec, specs.TransactionSpec) else [spec]
         )
         return run_changes(job, planned(job, statements))
 
@@ -56,7 +44,7 @@ def statement_job(
 
 
 def planned(
-    job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]
+    job: JobContext, statements: Sequence[specs.StatementSpec | specs.MultiInsertSpec]
 ) -> list[CheckedStatement]:
     """Return the statements of one transaction, ready to run.
 
@@ -64,13 +52,13 @@ def planned(
     number of the statement if there are several.
     """
     changes: list[CheckedStatement] = []
-    count = sum(len(each(spec)) for spec in specs)
-    for number, spec in enumerate(specs):
+    count = sum(len(specs.each(spec)) for spec in statements)
+    for number, spec in enumerate(statements):
         common = None
-        if isinstance(spec, MultiInsertSpec):
+        if isinstance(spec, specs.MultiInsertSpec):
             with naming(len(changes) + 1, count):
                 common = common_of(job, spec, number)
-        for statement in each(spec):
+        for statement in specs.each(spec):
             with naming(len(changes) + 1, count):
                 changes.append(planned_one(job, statement, common=common))
     check_order([change.step for change in changes])
@@ -79,7 +67,7 @@ def planned(
 
 def planned_one(
     job: JobContext,
-    spec: StatementSpec,
+    spec: specs.StatementSpec,
     frame: DataFrame | None = None,
     common: Common | None = None,
 ) -> CheckedStatement:
@@ -88,29 +76,29 @@ def planned_one(
     `common` contains the inputs that an INSERT shares with other INSERTs.
     """
     match spec:
-        case InsertSpec():
+        case specs.InsertSpec():
             return _insert(job, spec, frame, common)
-        case UpdateSpec() | DeleteSpec():
+        case specs.UpdateSpec() | specs.DeleteSpec():
             return _change(job, spec)
-        case MergeSpec():
+        case specs.MergeSpec():
             return _merge(job, spec, frame)
-        case TruncateSpec():
+        case specs.TruncateSpec():
             return _truncate(job, spec)
-        case LoadSpec():
+        case specs.LoadSpec():
             return _load(job, spec)
         case _:
             assert_never(spec)
 
 
 def _insert(
-    job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
+    job: JobContext, spec: specs.InsertSpec, frame: DataFrame | None, common: Common | None
 ) -> CheckedStatement:
     table = job.with_constraints(job.insertable_table(spec.target))
     source = insert.in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
     program = insert.plan_insert(table, spec, source, moment)
     fixed = insert.fixed_partition(job.spark, program, spec)
-    overwrite = spec.mode is InsertMode.OVERWRITE
+    overwrite = spec.mode is specs.InsertMode.OVERWRITE
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
@@ -126,10 +114,10 @@ def _insert(
     )
 
 
-def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
-    operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
+def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> CheckedStatement:
+    operation = DataOperation.UPDATE if isinstance(spec, specs.UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
-    if isinstance(spec, UpdateSpec):
+    if isinstance(spec, specs.UpdateSpec):
         table = job.with_constraints(table)
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec, job.text_terms(spec.parameters))
@@ -143,7 +131,7 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
     )
 
 
-def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> CheckedStatement:
+def _merge(job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None) -> CheckedStatement:
     """Prepare MERGE INTO for a full-ACID table.
 
     If the source decides which partitions can be touched, the source is read and kept now. Then
@@ -179,7 +167,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
     )
 
 
-def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
+def _truncate(job: JobContext, spec: specs.TruncateSpec) -> CheckedStatement:
     table = job.insertable_table(spec.target)
     check_truncate(table, spec)
 
@@ -206,7 +194,7 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
     )
 
 
-def _load(job: JobContext, spec: LoadSpec) -> CheckedStatement:
+def _load(job: JobContext, spec: specs.LoadSpec) -> CheckedStatement:
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client)
     fixed = (program.partition,) if table.is_partitioned else None

@@ -32,14 +32,7 @@ from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.writing.event_files import (
-    WRITTEN_SCHEMA,
-    WritePlan,
-    Written,
-    staged_files,
-    write_events,
-    write_here,
-)
+from airflow_hiveacid.writing import event_files
 from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.runs import PlannedStatement, StatementWork
 from airflow_hiveacid.writing.write import Write
@@ -58,7 +51,7 @@ MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
 TargetAsOf = Callable[[VersionSpec], Target]
 """A function that returns the target as of a version, under the transaction's snapshot."""
 
-MakeFiles = Callable[[WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
+MakeFiles = Callable[[event_files.WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
 """A function that stages files, from the write plan, the target, and the target's `TargetAsOf`."""
 
 
@@ -133,7 +126,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
         return self.target(table, touched)
 
     def files(
-        self, change: CheckedStatement, plan: WritePlan, view: Target, touched: Touched
+        self, change: CheckedStatement, plan: event_files.WritePlan, view: Target, touched: Touched
     ) -> tuple[StagedFile, ...]:
         """Stage the files of a statement that sees `view`."""
         show(self._frames(self._job.tables(change.tables)))
@@ -197,22 +190,24 @@ def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict(columns)
 
 
-def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
+def written_files(plan: event_files.WritePlan, events: Events) -> tuple[StagedFile, ...]:
     """Write the events and return the files that the driver accepted."""
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
     if written is None and events.few is not None:
         with typed_failures():
-            written = write_here(plan, collected(events.few))
+            written = event_files.write_here(plan, collected(events.few))
     if written is None:
-        write = task_of(partial(write_events, plan=plan))
-        frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
-        written = [Written.of(row) for row in frame.collect()]
+        write = task_of(partial(event_files.write_events, plan=plan))
+        frame = events.frame().mapInArrow(write, event_files.WRITTEN_SCHEMA)
+        written = [event_files.Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
-    return staged_files(plan, written)
+    return event_files.staged_files(plan, written)
 
 
-def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
+def _written_flat(
+    plan: event_files.WritePlan, rows: DataFrame | None
+) -> list[event_files.Written] | None:
     """Write rows with Spark's writer; return None if our writer would store them differently."""
     if rows is None or not can_write_flat(plan):
         return None

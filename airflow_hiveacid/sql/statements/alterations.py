@@ -16,18 +16,7 @@ from typing import Final
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.metastore_statements import (
-    AddColumns,
-    AddPartitions,
-    ChangeColumn,
-    DropPartitions,
-    MetastoreStatement,
-    NewPartition,
-    PartitionValues,
-    RenameTable,
-    SetProperties,
-    UnsetProperties,
-)
+from airflow_hiveacid.jobs import metastore_statements as ddl
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.text.literals import text
@@ -50,7 +39,7 @@ _NO_RENAME: Final = (
 )
 
 
-def alteration_of(span: Span, database: str | None) -> MetastoreStatement | CompactSpec:
+def alteration_of(span: Span, database: str | None) -> ddl.MetastoreStatement | CompactSpec:
     """Parse `ALTER TABLE t ...`."""
     cursor = Cursor(span, _FORM, 1)
     if not cursor.took("TABLE"):
@@ -100,11 +89,11 @@ def _compaction(cursor: Cursor, target: str) -> CompactSpec:
     return CompactSpec.of_table(target, partition=partition, choice=choice)
 
 
-def _add_columns(cursor: Cursor, target: str, _: str | None) -> AddColumns:
-    return AddColumns(target=target, columns=cursor.columns(), cascade=_cascade(cursor))
+def _add_columns(cursor: Cursor, target: str, _: str | None) -> ddl.AddColumns:
+    return ddl.AddColumns(target=target, columns=cursor.columns(), cascade=_cascade(cursor))
 
 
-def _change_column(cursor: Cursor, target: str, _: str | None) -> ChangeColumn:
+def _change_column(cursor: Cursor, target: str, _: str | None) -> ddl.ChangeColumn:
     cursor.took("COLUMN")
     cursor.form = _CHANGE_FORM
     old = cursor.name("column")
@@ -119,7 +108,7 @@ def _change_column(cursor: Cursor, target: str, _: str | None) -> ChangeColumn:
             "a column cannot be moved: Hive 4 matches file columns by position",
             "omit FIRST or AFTER, and list columns in your queries",
         )
-    return ChangeColumn(target=target, column=column, cascade=_cascade(cursor))
+    return ddl.ChangeColumn(target=target, column=column, cascade=_cascade(cursor))
 
 
 def _cascade(cursor: Cursor) -> bool:
@@ -128,19 +117,19 @@ def _cascade(cursor: Cursor) -> bool:
     return cursor.took("CASCADE")
 
 
-def _rename(cursor: Cursor, target: str, database: str | None) -> RenameTable:
+def _rename(cursor: Cursor, target: str, database: str | None) -> ddl.RenameTable:
     # As in Hive, a name without a database refers to a table in the default database.
-    return RenameTable(target=target, new_name=cursor.table(database))
+    return ddl.RenameTable(target=target, new_name=cursor.table(database))
 
 
-def _set(cursor: Cursor, target: str, _: str | None) -> SetProperties:
+def _set(cursor: Cursor, target: str, _: str | None) -> ddl.SetProperties:
     begin = cursor.at
     properties = cursor.properties()
     _check(cursor, begin, (name for name, _ in properties), why_not_set)
-    return SetProperties(target=target, properties=properties)
+    return ddl.SetProperties(target=target, properties=properties)
 
 
-def _unset(cursor: Cursor, target: str, _: str | None) -> UnsetProperties:
+def _unset(cursor: Cursor, target: str, _: str | None) -> ddl.UnsetProperties:
     if_exists = cursor.took("IF", "EXISTS")
     begin = cursor.at
     names = []
@@ -148,7 +137,9 @@ def _unset(cursor: Cursor, target: str, _: str | None) -> UnsetProperties:
         names.append(entry.string("name of a property"))
         entry.end()
     _check(cursor, begin, names, why_fixed)
-    return UnsetProperties(target=target, names=tuple(dict.fromkeys(names)), if_exists=if_exists)
+    return ddl.UnsetProperties(
+        target=target, names=tuple(dict.fromkeys(names)), if_exists=if_exists
+    )
 
 
 def _check(
@@ -160,34 +151,38 @@ def _check(
             cursor.fail(f"property {name!r} cannot be changed: {why}", "omit it")
 
 
-def _add_partitions(cursor: Cursor, target: str, _: str | None) -> AddPartitions:
+def _add_partitions(cursor: Cursor, target: str, _: str | None) -> ddl.AddPartitions:
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
-    partitions: list[NewPartition] = []
+    partitions: list[ddl.NewPartition] = []
     while cursor.took("PARTITION"):
         values = cursor.partition()
         location = cursor.string("location") if cursor.took("LOCATION") else None
-        partitions.append(NewPartition(values=values, location=location))
+        partitions.append(ddl.NewPartition(values=values, location=location))
         cursor.took(",")
     if not partitions:
         cursor.fail("PARTITION is missing here", "write ADD [IF NOT EXISTS] PARTITION (p = value)")
-    return AddPartitions(target=target, partitions=tuple(partitions), if_not_exists=if_not_exists)
+    return ddl.AddPartitions(
+        target=target, partitions=tuple(partitions), if_not_exists=if_not_exists
+    )
 
 
-def _drop_partitions(cursor: Cursor, target: str, _: str | None) -> DropPartitions:
+def _drop_partitions(cursor: Cursor, target: str, _: str | None) -> ddl.DropPartitions:
     if_exists = cursor.took("IF", "EXISTS")
-    partitions: list[PartitionValues] = []
+    partitions: list[ddl.PartitionValues] = []
     while cursor.took("PARTITION"):
         partitions.append(cursor.partition())
         cursor.took(",")
     if not partitions:
         cursor.fail("PARTITION is missing here", "write DROP [IF EXISTS] PARTITION (p = value)")
     purge = cursor.took("PURGE")
-    return DropPartitions(
+    return ddl.DropPartitions(
         target=target, partitions=tuple(partitions), if_exists=if_exists, purge=purge
     )
 
 
-_FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], MetastoreStatement]]] = {
+_FORMS: Final[
+    Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], ddl.MetastoreStatement]]
+] = {
     ("ADD", "COLUMNS"): _add_columns,
     ("CHANGE",): _change_column,
     ("RENAME", "TO"): _rename,

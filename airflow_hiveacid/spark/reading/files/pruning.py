@@ -31,13 +31,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
 from airflow_hiveacid.reading.request import RANGED, KeyRange, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import (
-    TEXT_ERRORS,
-    Comparison,
-    Moment,
-    comparisons,
-    conjuncts,
-)
+from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.small_frames import small_frame
@@ -51,7 +45,7 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     table: TableInfo,
     partitions: tuple[PartitionName, ...],
     condition: str | None,
-    moment: Moment,
+    moment: catalyst.Moment,
     *,
     beside: DataFrame | None = None,
 ) -> tuple[PartitionName, ...] | None:
@@ -72,7 +66,7 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     rows = values.select(number, *null_columns, *names).alias("t")
     sees = rows if beside is None else rows.crossJoin(beside.alias("s"))
     try:
-        parts = conjuncts(sees.drop(number), condition, moment)
+        parts = catalyst.conjuncts(sees.drop(number), condition, moment)
         partition_indexes = range(len(table.columns), len(table.column_names))
         alone = [
             part.column
@@ -81,7 +75,7 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
             if part.is_deterministic and not part.has_subquery
         ]
         return _numbered(rows.where(reduce(and_, alone)), number, partitions) if alone else None
-    except TEXT_ERRORS:
+    except catalyst.TEXT_ERRORS:
         # The later check of the statement reports this error with more detail.
         return None
     except PySparkException:
@@ -173,7 +167,7 @@ _UPPER: Final = frozenset({"LessThan", "LessThanOrEqual"})
 
 
 def bounds(
-    table: TableInfo, rows: DataFrame, condition: str, moment: Moment
+    table: TableInfo, rows: DataFrame, condition: str, moment: catalyst.Moment
 ) -> Mapping[str, KeyRange]:
     """Return the ranges that the condition allows, by column, for the types in `RANGED`.
 
@@ -182,7 +176,7 @@ def bounds(
     ranges: dict[str, KeyRange] = {}
     try:
         with unknown_calls():
-            compared = list(comparisons(rows, condition, moment))
+            compared = list(catalyst.comparisons(rows, condition, moment))
     except UnknownJavaCallError:
         return {}  # all rows are read
     for comparison in compared:
@@ -195,7 +189,7 @@ def bounds(
     return {name: key_range for name, key_range in ranges.items() if key_range != KeyRange()}
 
 
-def _range(comparison: Comparison) -> KeyRange:
+def _range(comparison: catalyst.Comparison) -> KeyRange:
     values: list[Any] = [_as_bound(value) for value in comparison.values]
     if not values or None in values:
         return KeyRange()

@@ -20,17 +20,10 @@ from airflow_hiveacid.storage.acid.row_schema import (
     ROW_COLUMN_ID,
     Operation,
 )
+from airflow_hiveacid.storage.orc import stripe_copy
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
-from airflow_hiveacid.storage.orc.stripe_copy import (
-    DATA,
-    ROW_INDEX,
-    StripeContent,
-    StripeStream,
-    StripeWriter,
-    stripe_content,
-)
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -66,7 +59,7 @@ def reissue(work: Reissue) -> int:
         file_errors("read", source),
         fs.open_input_file(source) as content,
     ):
-        return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
+        return _copy(content, tail, work.new, stripe_copy.StripeWriter(out.write, tail.compression))
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
@@ -80,13 +73,15 @@ def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
         )
 
 
-def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: StripeWriter) -> int:
+def _copy(
+    source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: stripe_copy.StripeWriter
+) -> int:
     footer, metadata = pb.Footer(), pb.Metadata()
     footer.CopyFrom(tail.footer)
     metadata.CopyFrom(tail.metadata)
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
-        content = stripe_content(source, tail, number)
+        content = stripe_copy.stripe_content(source, tail, number)
         # Build the runs only once. Both write ID columns are equal, and a million rows need
         # thousands of runs.
         runs = column_of_runs(Series(first=write_id, step=0, rows=content.rows), RunLayout.of(tail))
@@ -105,12 +100,14 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
     return writer.finish(serialize_tail(edited))
 
 
-def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
+def _changed(content: stripe_copy.StripeContent, runs: RunColumn) -> stripe_copy.StripeContent:
     streams = [stream for stream in content.streams if stream.column not in _CHANGED]
     for column in _CHANGED:
         streams += (
-            StripeStream(kind=ROW_INDEX, column=column, content=runs.row_index),
-            StripeStream(kind=DATA, column=column, content=runs.data),
+            stripe_copy.StripeStream(
+                kind=stripe_copy.ROW_INDEX, column=column, content=runs.row_index
+            ),
+            stripe_copy.StripeStream(kind=stripe_copy.DATA, column=column, content=runs.data),
         )
     # A stable sort keeps the order of a column's streams.
     streams.sort(key=lambda stream: stream.column)

@@ -24,14 +24,7 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores.hadoop_settings import (
-    bytes_of,
-    given_settings,
-    number_of,
-    settings_folder,
-    umask_of,
-    without_observers,
-)
+from airflow_hiveacid.storage.stores import hadoop_settings
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
@@ -66,7 +59,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
         ConfigurationError: hdfs-native, or a setting that it needs, is missing.
         StoreUnavailableError: the KDC does not respond.
     """
-    settings = given_settings()
+    settings = hadoop_settings.given_settings()
     root = root_uri(scheme, authority, settings)
     _become_sparks_user(settings, os.environ)
     try:
@@ -79,7 +72,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     except TimeoutError as error:
         raise StoreUnavailableError(location=root, action="open", reason=str(error)) from error
     except (ImportError, OSError) as error:
-        folder = settings_folder()
+        folder = hadoop_settings.settings_folder()
         raise ConfigurationError(
             f"no client for {root}: {error}. The client is part of the package hdfs-native. It"
             " reads name services, mount tables and the default file system from spark.hadoop.*,"
@@ -87,14 +80,14 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
             f" (now {folder or 'not set'})"
         ) from error
     sizes = {
-        "replication": number_of(settings, "dfs.replication"),
-        "block_size": bytes_of(settings, "dfs.blocksize"),
+        "replication": hadoop_settings.number_of(settings, "dfs.replication"),
+        "block_size": hadoop_settings.bytes_of(settings, "dfs.blocksize"),
     }
     return pafs.PyFileSystem(
         HdfsHandler(
             root,
             client,
-            umask_of(settings),
+            hadoop_settings.umask_of(settings),
             # Java's client uses its own defaults, but hdfs-native uses the defaults of the name
             # node.
             partial(hdfs_native.WriteOptions, **{k: v for k, v in sizes.items() if v}),
@@ -121,7 +114,7 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     All settings are passed, because hdfs-native does not strip white space from values in files.
     Observers are excluded.
     """
-    overrides = {**settings, **without_observers(settings)}
+    overrides = {**settings, **hadoop_settings.without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
             overrides[name] = ",".join(_names_in(settings[name]))
@@ -161,10 +154,10 @@ def answer_s(settings: Mapping[str, str]) -> float:
     The time limit of one name node (a site setting or our default) is multiplied by the number of
     name nodes. If the site sets a number of attempts, the pauses between attempts are added.
     """
-    silent_ms = number_of(settings, _ANSWER_MS) or 0
+    silent_ms = hadoop_settings.number_of(settings, _ANSWER_MS) or 0
     silent_s = (silent_ms / 1000 or ANSWER_S) * _most_name_nodes(settings)
-    attempts = number_of(settings, _ATTEMPTS) or 0
-    pause_ms = number_of(settings, _SLEEP_MS) or _LONE_SLEEP_MS
+    attempts = hadoop_settings.number_of(settings, _ATTEMPTS) or 0
+    pause_ms = hadoop_settings.number_of(settings, _SLEEP_MS) or _LONE_SLEEP_MS
     return silent_s + attempts * pause_ms / 1000
 
 
