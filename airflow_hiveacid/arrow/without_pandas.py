@@ -60,8 +60,7 @@ def _tell_arrow_after(spec: ModuleSpec) -> None:
 
     def exec_module(module: ModuleType) -> None:
         execute(module)
-        # Arrow looks again when it is asked for pandas itself. Without this attribute, only its
-        # recognition of pandas' objects is missing.
+        # Without this attribute, only the recognition of pandas' objects is missing.
         getattr(getattr(pa.lib, "_pandas_api", None), "pd", None)
 
     loader.exec_module = exec_module  # type: ignore[union-attr, method-assign]

@@ -104,13 +104,11 @@ class LockState(ServerEnum):
 _R, _W = LockType.SHARED_READ, LockType.SHARED_WRITE
 _XW, _X = LockType.EXCL_WRITE, LockType.EXCLUSIVE
 
-# The table lists the locks of DbTxnManager.acquireLocks in Hive 3.1. On V4 we request the same
-# locks, although Hive 4 requests EXCL_WRITE for updates if hive.txn.xlock.write is set. With
-# EXCL_WRITE, updates wait for each other. Without EXCL_WRITE, only the update that commits first
-# succeeds. commit_txn checks for such conflicts if exclWriteEnabled is false. An overwrite requests
-# EXCLUSIVE. With a weaker lock, an overwrite could run at the same time as an insert by Hive,
-# because the insert holds only SHARED_READ. Then the overwrite would silently remove the inserted
-# rows.
+# The locks of DbTxnManager.acquireLocks in Hive 3.1, also on V4: with EXCL_WRITE, which Hive 4
+# requests for updates if hive.txn.xlock.write is set, updates would wait for each other; without,
+# only the first commit succeeds, as commit_txn checks for conflicts if exclWriteEnabled is false.
+# An overwrite requests EXCLUSIVE: an insert by Hive holds only SHARED_READ, and could otherwise run
+# at the same time and lose its rows.
 _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.SELECT: _R,
     DataOperation.INSERT: _R,
@@ -135,9 +133,8 @@ _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[Lock
     },
 }
 
-# Pairs of operations that conflict. If two concurrent transactions record such a pair of operations
-# for one partition, the metastore rejects the second commit. The metastore detects such a pair of
-# operations by comparing the rows of its table WRITE_SET.
+# Pairs of operations that conflict: if two concurrent transactions record them for one partition,
+# in the table WRITE_SET, the metastore rejects the second commit.
 _U, _D = DataOperation.UPDATE, DataOperation.DELETE
 _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, DataOperation]]]] = {
     MetastoreGeneration.V3: frozenset({(_U, _U), (_U, _D), (_D, _U)}),

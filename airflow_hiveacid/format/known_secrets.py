@@ -21,8 +21,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 _HIDDEN: Final = "***"
-# Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the
-# same limit.
+# Shorter secrets may also be part of ordinary words. Airflow has the same limit.
 _SHORTEST: Final = 5
 # Longer than a text that is shown and the longest token together.
 _LOOKED_AT: Final = 1 << 16
@@ -51,8 +50,7 @@ def forget_secrets() -> None:
 def without_secrets(text: str) -> str:
     """Return a text with `***` in place of each secret that this process has read."""
     forms = chain.from_iterable(tuple(_known.values()))
-    # Hide longer secrets first: if a secret contains a shorter one, the rest of it would remain
-    # visible.
+    # Longer secrets first: the rest of one that contains another would remain visible.
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _HIDDEN)
     return text
@@ -87,9 +85,8 @@ def _forms(secret: str) -> Iterator[str]:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         raw = secret.encode()
         yield encode(raw).decode().rstrip("=")
-        # A header may encode the user and the secret together, and base64 encodes each three bytes
-        # as four characters. So the forms contain only the characters that do not depend on the
-        # user name.
+        # A header may encode user and secret together, and base64 takes three bytes at a time, so
+        # the forms contain only characters that do not depend on the user.
         for offset in range(3):
             whole = encode(bytes(offset) + raw).decode()
             yield whole[-(-offset * 4 // 3) : (offset + len(raw)) * 4 // 3]

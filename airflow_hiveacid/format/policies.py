@@ -101,9 +101,8 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On Hive 3.1, two jobs that change rows of one partition need incompatible locks. So the second job
-# waits, and then sees the changes of the first job. On Hive 4, both jobs run at the same time, and
-# only the job that commits first succeeds.
+# On Hive 3.1, two jobs that change one partition need incompatible locks, so the second waits and
+# sees the first's changes. On Hive 4, both run, and only the first commit succeeds.
 _QUEUE_UP: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 _TABLES: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
@@ -115,18 +114,16 @@ _TABLES: Final[
 }
 
 _I, _U, _D = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
-# If two concurrent transactions recorded an update of the same partition, a metastore rejects the
-# second commit. The metastore does not check which rows the transactions changed. So every
-# operation that must conflict is recorded as an update.
+# A metastore rejects the second of two concurrent transactions that recorded an update of one
+# partition, whatever rows they changed. So all that must conflict is recorded as an update.
 _RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]] = {
     ConflictPolicy.HIVE: {},
     ConflictPolicy.STRICT: {_I: _U, _D: _U},
 }
-# On Hive 3.1, shared write locks wait for each other. STRICT therefore requests shared read locks.
-# Then both jobs run at the same time, but only the first commit succeeds. A Hive 3.1 metastore
-# checks every commit for conflicts, even commits by Hive. A Hive 4 metastore does not check commits
-# of Hive's own updates. So on Hive 4, our shared write lock makes these updates wait. On Hive 4,
-# shared write locks are compatible with each other.
+# On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks: both
+# jobs run, but only the first commit succeeds, as it checks every commit. A Hive 4 metastore does
+# not check commits of Hive's own updates, so there our shared write lock, compatible with others of
+# ours, makes these updates wait.
 _LOCKS: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
 ] = {

@@ -22,8 +22,7 @@ from airflow_hiveacid.format.table import TableRef
 _TXN_FIELDS: Final = 4
 _WRITE_ID_FIELDS: Final = 5
 _NO_TABLE: Final = "null"
-# The maximum number of IDs in the ranges of a string. A string with more IDs is not a valid
-# snapshot, and would exhaust the memory.
+# The most IDs in the ranges of a string; more are no valid snapshot, and exhaust the memory.
 _MOST_IDS: Final = 4_000_000
 _MOST_DIGITS: Final = len(str(LONG_MAX))
 _ONLY_NUMBERS: Final = re.compile(rf"[0-9]{{1,{_MOST_DIGITS}}}(?:,[0-9]{{1,{_MOST_DIGITS}}})*")

@@ -165,8 +165,7 @@ _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
-# This function runs for every column of every file. The results are cached: a table has few
-# distinct types, and the results are immutable.
+# Cached: a table has few distinct types, and this runs for every column of every file.
 @functools.lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
     """Parse a Hive type, including the aliases of Hive's grammar; case and blanks are ignored.

@@ -44,8 +44,7 @@ class Touched:
         names = frozenset(self.names)
         if names.intersection(self.seen) <= {p.name for p in partitions}:
             return partitions
-        # Some of these partitions may have been dropped, or a different client escapes their names
-        # differently.
+        # Some partitions may have been dropped, or be spelled otherwise by a client.
         return tuple(p for p in client.list_partitions(table) if p.name in names)
 
 

@@ -191,8 +191,7 @@ def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts
 def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | None:
     """Return why Spark cannot read the requested columns below `root` correctly, or None."""
     names = tail.types[tail.column_id(*root) or 0].field_names
-    # Names and positions must agree, because some engines match columns by name, others by
-    # position.
+    # Names and positions must agree: engines match columns by either.
     if names != tuple(c.name for c in request.table_columns[: len(names)]):
         return "its columns differ from the table's"
     for column in request.columns:

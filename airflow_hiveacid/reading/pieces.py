@@ -36,15 +36,13 @@ _T = TypeVar("_T")
 
 # For a value of these types, a reference would not be smaller than the value.
 _SMALL: Final = (str, int, float, bool, bytes, type(None))
-# The largest shared values, a snapshot's write IDs and a table's columns, are the same for all
-# tasks.
+# The largest shared values, write IDs and a table's columns, are the same for all tasks.
 _KEPT: Final = 8
 
 TASK_BYTES: Final = 64 << 20
 """The bytes that a task reads: about a second of work, several times the cost of its start."""
 
-# The cost of opening one file, expressed in bytes; it covers the footer and the round trip to the
-# store.
+# The cost of opening a file, for its footer and the round trip to the store, in bytes.
 _OPEN_BYTES: Final = 1 << 20
 # If a Python task has less work than this, starting the task costs more than its work.
 _LEAST_BYTES: Final = 8 << 20

@@ -28,8 +28,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import holds
 
-# Reserved names: the first name is Spark's column with file metadata, the second is our column with
-# the file's number.
+# Reserved names: Spark's column with file metadata, and our column with the file's number.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {ParquetCalendar.HYBRID: "LEGACY", ParquetCalendar.PROLEPTIC: "CORRECTED"}
 # A standard Spark installation does not include Spark's Avro reader.
@@ -107,8 +106,7 @@ def _verdict(
     minds_case: bool,
 ) -> PlainVerdict:
     if file.format in _OURS:
-        # The footers of these files do not contain the number of rows. Empty files are not listed,
-        # so 1 stands for at least one row.
+        # These footers lack the number of rows; 1 stands for at least one row.
         return PlainVerdict(
             rows=1, manner=SparkManner(format=file.format), why_not=_OURS[file.format]
         )

@@ -23,8 +23,7 @@ NUMBER: Final = "__number"
 """The column of a row that holds the number."""
 
 FILE_BITS: Final = 28
-# Both positions, of the partition and of the file, fit into the modification time (ms) of Spark's
-# file status.
+# Both positions fit into the modification time (ms) of Spark's file status.
 _PARTITION_BITS: Final = 24
 
 

@@ -98,8 +98,7 @@ def held_snapshot(
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
             if beginning == _MOST_BEGINNINGS - 1:
-                # Lock the whole tables: partitions may change too often for a lock on each
-                # partition.
+                # Lock the whole tables: partitions may change too often for their locks.
                 reads = [dataclasses.replace(access, partitions=None) for access in reads]
             txn = reader.enter_context(
                 begin(

@@ -321,8 +321,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
         for d in tables.values()
         if d.operation is not DataOperation.SELECT
     ]
-    # The program may also read the tables that it changes, because their locks allow reads of the
-    # whole table.
+    # Locks of changed tables allow the program to read them whole.
     sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
     with restarts.begun(job, accesses, sources, task.restart_state) as write:
         earlier = write.earlier_run()

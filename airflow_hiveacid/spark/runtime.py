@@ -55,8 +55,7 @@ from airflow_hiveacid.writing.step_clock import StepClock
 
 log = logging.getLogger("hiveacid")
 
-# At these steps, a transaction can still be aborted without a trace, and a cleaning has not begun
-# its next table or partition.
+# Steps at which a transaction can be aborted without a trace, and a cleaning pauses.
 _FOLLOWED_STEPS: Final = frozenset(
     {"opened", "locked", "snapshot", "staged", "body_done", "table", "partition"}
 )
@@ -97,8 +96,7 @@ def run_application(
     kind: str, job_function: JobFunction, argv: list[str] | None = None
 ) -> ExitCode:
     """Run one application in a session, stop the session, and return the result's exit code."""
-    # Omit the date. In client mode, Airflow's task log adds it; in a cluster, the container's log
-    # shows it.
+    # Without the date, which Airflow's task log, or the container's log, adds.
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -205,8 +203,7 @@ def _details_of(error: Exception) -> dict[str, JsonValue]:
 
 def read_spec(name: str) -> JobSpec:
     """Read the job's spec that was shipped under this name."""
-    # YARN puts shipped files into the working directory. Local and standalone modes put shipped
-    # files into Spark's directory.
+    # YARN puts shipped files into the working directory, other modes into Spark's.
     for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
@@ -301,8 +298,7 @@ def _probe(uri: str) -> None:
     probe = f"{uri}.probe"
     fs, path = open_location(probe)
     directory = posixpath.dirname(path)
-    # If the driver is killed before it writes its result, no file or directory of the probe must
-    # remain.
+    # Nothing of the probe must remain if the driver is killed before it writes its result.
     is_new = traits_of(fs).keeps_directories and not exists(fs, directory)
     _write(probe, b"{}")
     try:

@@ -179,8 +179,7 @@ def _murmur_long(numbers: npt.NDArray[Any]) -> Hashes:
 
 
 def _murmur_float(floats: npt.NDArray[Any]) -> Hashes:
-    # Hive reads the float's bits as an integer, casts that integer to a float, and hashes the bits
-    # of the result.
+    # Hive reads the float's bits as an integer, casts it to a float, and hashes its bits.
     return _murmur_int(_int_bits(floats).astype(np.float32).view(np.int32))
 
 

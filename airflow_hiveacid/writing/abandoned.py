@@ -42,8 +42,7 @@ def remove_abandoned(
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
         directories = [d for d in entry.directories if _is_of(entry, d, locations)]
-        # Abort uploads first, because a stalled attempt could complete an open upload after the
-        # removal.
+        # Uploads first: a stalled attempt could complete one after the removal.
         with _permitted():
             _discard_staged(table, entry, directories)
         for directory in directories:

@@ -57,8 +57,7 @@ from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemb
 from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
 
 _MOST_SHOWN: Final = 5
-# The steps of a compaction after its result is published. The few calls up to its commit cost less
-# than the work that an abort would discard.
+# The steps after a result is published: up to its commit, they cost less than its loss.
 _PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 
 
@@ -163,8 +162,7 @@ class Compactor:
     ) -> Callable[[MetastoreTransaction], None]:
         if not looks_for_rivals(policy, doing):
             return lambda _: None
-        # List the directories before requesting the write IDs. Then the write IDs cover every
-        # listed directory, including directories of open transactions.
+        # List the directories first, so that the write IDs cover every listed one.
         ref, location = self.facts.table.ref, self.facts.partition.location
         directories = frozenset(list_directories(*open_location(location)))
         began = self.client.valid_write_ids([ref], self.client.valid_txns())
@@ -213,8 +211,7 @@ class Compactor:
         txn, claim = work.txn, work.claim
         token = f"{txn.txn_id}-{self.job.terms.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
-        # too. A process may be suspended for longer than its lock lasts. Such a process must not
-        # bring back rows that were removed meanwhile.
+        # too: a process that was suspended beyond its lock must not bring back rows.
         staging = Staging(location=self.facts.partition.location, token=token)
         txn.on_abort(staging.discard)
         txn.ensure_alive()  # a cancel does not reach tasks that have not begun
@@ -301,9 +298,8 @@ class Compactor:
             return compaction.seen_by_halves(plan, files)
         open_txns = set(self.client.valid_txns().open) - {txn_id}
         if plan.is_major and open_txns:
-            # Without its marker file, a compacted base looks like the base of a single write. A
-            # reader with an older snapshot may then read the base, and see rows that are not
-            # visible in its snapshot.
+            # Without its marker file, a compacted base looks like that of a single write: a reader
+            # with an older snapshot may see rows that are not visible to it.
             oldest = min(open_txns)
             return (
                 f"transaction {oldest} is open. On this store a base's rows appear before its"
@@ -316,8 +312,7 @@ class Compactor:
         self, plan: compaction.CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Read the list once. The list may contain a million IDs, and tasks share a value only if it
-        # is the same object.
+        # One list for all tasks: it may contain a million IDs, and only one object is shared.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.facts.table.kind is TransactionalKind.INSERT_ONLY:
@@ -443,8 +438,7 @@ class Compactor:
 
     def _what_changed(self, plan: compaction.CompactionPlan, work: CompactionWork) -> str | None:
         """Describe changes of other compactors that would duplicate rows of our result."""
-        # Do not rely on the queue. The entry of Hive's compaction worker leaves the queue shortly
-        # before the worker commits.
+        # The entry of Hive's worker leaves the queue shortly before the worker commits.
         txns = self.client.valid_txns()
         state = self.facts.state(self.client, dataclasses.replace(work.snapshot, txns=txns))
         for name in (d.name for d in state.invisible):

@@ -91,8 +91,7 @@ class Written(NamedTuple):
 # The default dfs.namenode.fs-limits.max-component-length of HDFS, and the limit of Linux.
 _LONGEST_NAME_BYTES: Final = 255
 _BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
-# The keys are Hive's names. GZIP replaces every codec that is not listed, because every reader
-# supports GZIP.
+# By Hive's names; any other codec becomes GZIP, which every reader supports.
 _IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
 
 
@@ -288,8 +287,7 @@ class _EventGroup(_PlainGroup):
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         super().__init__(plan, key, attempt)
-        # Use one list for the whole file, because the cursor of `OldRows` restarts if the list
-        # changes.
+        # One list for the file: the cursor of `OldRows` restarts if it changes.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
         )
@@ -346,8 +344,7 @@ class _EventGroup(_PlainGroup):
         new = batch.column("row")
         if not self._fetched:
             return new
-        # Old rows have timestamps as pairs of seconds and nanoseconds. Convert new rows to this
-        # form, too, because all rows of a file must have the same form.
+        # Old rows have timestamps as pairs, and all rows of a file have one form.
         new = with_pairs(new)
         clause = batch.column("_clause").to_numpy(zero_copy_only=False)
         is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)

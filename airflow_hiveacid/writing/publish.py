@@ -233,8 +233,7 @@ class Publication:
         self._tried.append(directory)
         staging = directory.staging
         if not staging.renames:
-            # Each file has a mark that identifies its writer. So only our files are removed from
-            # this directory.
+            # Marks identify a file's writer, so only our files are removed here.
             staging.publish_files(directory.directory, directory.accepted, directory.markers)
             return
         try:

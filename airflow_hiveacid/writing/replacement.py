@@ -59,8 +59,7 @@ class Replacement:
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):
-            # Abort uploads first, so that `look` lists everything that suspended compactors have
-            # published.
+            # Uploads first, so that `look` lists all that suspended compactors published.
             self._stop_the_dead(location)
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):

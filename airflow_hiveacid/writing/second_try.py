@@ -30,14 +30,12 @@ from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemb
 from airflow_hiveacid.writing.table_write import TableWrite
 from airflow_hiveacid.writing.write import Write
 
-# Up to these limits, copying in the driver costs less than a stage of tasks. Copying takes 1 to 2
-# ms of CPU time per megabyte.
+# Up to these limits, a copy in the driver (1 to 2 ms of CPU time per MB) beats a stage of tasks.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
 SEVERAL: Final = "the transaction has several statements"
 """Why a restart cannot use the staged files of several statements."""
-# Use a separate staging area. The INSERT itself has statement ID 0, and may run again and stage
-# files with this ID.
+# A staging area of its own: the INSERT may run again, with statement ID 0.
 _TAKEN_OVER: Final = StatementId(1)
 _FEW_BYTES: Final = 256 << 20
 
@@ -61,8 +59,7 @@ def why_not_kept(
 ) -> str | None:
     """Return why a restart cannot use the staged files of a job's only statement, or None."""
     if set(operations) != {DataOperation.INSERT}:
-        # A base or a dropped partition has overtaken the change. So rows that the change read were
-        # replaced.
+        # A base or a dropped partition replaced rows that the change has read.
         is_overwrite = DataOperation.OVERWRITE in operations
         return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
     if reads_tables:

@@ -115,8 +115,7 @@ class TableWrite:
         self._earlier = self._entries()
         commits = self._committed(self._txn.snapshot)
         if any(entry.doubt for entry in commits):
-            # Another copy of this job may have committed after the snapshot, before the ledger was
-            # read.
+            # Another copy may have committed after the snapshot.
             commits = self._committed(self._txn.newest(ref))
         return earlier_run(run, commits, self.table, self._txn.txn_id)
 

@@ -26,9 +26,8 @@ class HiveAcidError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default, unpickling calls the class with the message as its only argument. With
-        # keyword-only arguments, that call would raise TypeError. Then the errors could not be sent
-        # to another process.
+        # By default, unpickling calls the class with the message alone, which keyword-only
+        # arguments refuse. Then the errors could not be sent to another process.
         return rebuild, (type(self).__name__, str(self)), self.__dict__
 
 

@@ -335,8 +335,7 @@ def _why_unread(file: FileEntry, name: BaseName | DeltaName, kind: Transactional
     parsed = parse_file_name(file.name)
     if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
         return None
-    # Hive 4 reads every name that begins with bucket_ (AcidUtils.bucketFileFilter), and Trino reads
-    # every name.
+    # Hive 4 reads every name that begins with bucket_ (AcidUtils.bucketFileFilter), Trino any.
     kinds = "bucket_00000" if name.is_delete else "bucket_00000 or 000000_0"
     return f"its name is not that of a data file, such as {kinds}"
 

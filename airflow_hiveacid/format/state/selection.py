@@ -173,9 +173,8 @@ def _judge_compacted_base(
     verdict = replace(verdict, is_resolved=write_ids.is_resolved(first, write_id))
     if not write_ids.is_valid_base(write_id):
         return verdict.invisible(_why_hidden(first, write_id, write_ids))
-    # No write ID up to the base's write ID was open when the compactor wrote the base. So the
-    # compactor dropped the rows of all aborted write IDs (CompactorWriteIdList), and no row needs a
-    # check.
+    # No write ID up to the base's was open when the compactor wrote it and dropped the rows of
+    # aborted ones (CompactorWriteIdList), so no row needs a check.
     return verdict
 
 

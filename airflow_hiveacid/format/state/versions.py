@@ -203,9 +203,8 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
             table=table, detail=f"has no version {number}; the first is 1"
         )
     if number > write_ids.high_watermark:
-        # A metastore's list may temporarily end below a committed write ID
-        # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes the
-        # version contains.
+        # A list may temporarily end below a committed write ID (docs/decisions/reading.md), so it
+        # is unknown which writes the version contains.
         raise errors.VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"

@@ -46,14 +46,12 @@ _TOO_LARGE: Final = re.compile(
 # The last line of a traceback of Python: the error's type and the first line of its text.
 _OF_PYTHON: Final = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)")
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
-# If PySpark does not know an error's type, the message begins with the error's condition in
-# brackets.
+# The message of a type that PySpark does not know begins with its condition in brackets.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
 
-# A line that begins with the class of an exception: the error itself, a cause, or the failure of a
-# task. Most name node errors arrive as a RemoteException with the class in brackets: DFSClient
-# unwraps only a few classes.
+# A line that begins with an exception's class: the error, a cause, or a task's failure. Most name
+# node errors are a RemoteException with the class in brackets: DFSClient unwraps few.
 _CAUSE: Final = re.compile(
     r"^(?:.*? \(\S+ executor \S+\): |Caused by: |: )?"
     r"(?:org\.apache\.hadoop\.ipc\.RemoteException\()?"
@@ -105,8 +103,7 @@ _REMEDIES: Final = {
     "org.apache.hadoop.ipc.StandbyException": _LATER,
     "org.apache.hadoop.net.ConnectTimeoutException": _LATER,
 }
-# Java raises these errors for connections to any server. A connection error is a failure of the
-# store only if it occurred while a file of the store was read.
+# Java raises these for any server; while a file is read, they mean the store.
 _OF_NETWORKS: Final = frozenset(
     {
         "java.net.ConnectException",
@@ -116,8 +113,7 @@ _OF_NETWORKS: Final = frozenset(
         "java.net.UnknownHostException",
     }
 )
-# For some failed calls to a name node, the exception's class does not show that the call failed.
-# Strings in the message show the failed call instead (NetUtils.wrapException).
+# Failed calls to a name node that show only in strings of the message (NetUtils.wrapException).
 _CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
@@ -185,8 +181,7 @@ def job_failure(error: Exception) -> errors.JobFailedError:
 
 def beneath(error: BaseException) -> BaseException:
     """Return the cause of an error of Spark's writers for a failed task, or the error itself."""
-    # If PySpark 3.5 does not know an error, the error has no Python class. But the cause of such an
-    # error may have a class.
+    # An error that PySpark 3.5 does not know has no class, but its cause may have one.
     exception = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
     while exception is not None:
         cause = exception.getCause()
@@ -210,8 +205,7 @@ def condition_of(error: BaseException) -> str:
     if not isinstance(error, PySparkException):
         match = _CONDITION.search(reason_of(error))
         return match[1] if match else ""
-    # PySpark 3.5 calls the condition an error class; PySpark 4 has both names and deprecates the
-    # old name.
+    # PySpark 3.5 calls it an error class, PySpark 4 a condition.
     ask = getattr(error, "getCondition", None) or error.getErrorClass
     return str(ask() or "")
 

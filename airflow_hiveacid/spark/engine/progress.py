@@ -56,8 +56,7 @@ class StageReporter:
             self._running[state.stage_id] = state, began, due
 
     def _line(self, state: StageState, seconds: float, *, has_ended: bool) -> str:
-        # Most stages end between two polls, so the last known count may be too low. A failed stage
-        # is also missing from the list.
+        # Most stages end between two polls, so the last known count may be too low.
         is_partial = has_ended and state.done < state.tasks
         read = f", {state.rows:,} rows read" if state.rows else ""
         return (

@@ -48,9 +48,8 @@ _SETTINGS: Final = {
     # A Hive timestamp is a wall-clock value; an expression that converts it to an instant uses UTC.
     _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # Wall-clock times in Parquet sources are read as wall-clock times. `load_parquet` handles
-    # nanoseconds. It refuses a value that microseconds cannot represent exactly, and never
-    # truncates it.
+    # Wall-clock times in Parquet sources stay wall-clock times; `load_parquet` handles nanoseconds,
+    # and refuses what microseconds cannot represent exactly.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
@@ -58,16 +57,14 @@ _SETTINGS: Final = {
     # Our code builds ORC's filters (`search_argument`). Spark's own filters would hide rows,
     # because ORC compares strings, zeros and old dates with statistics in another order.
     "spark.sql.orc.filterPushdown": "false",
-    # With these settings, Spark's own ORC writer writes one file per task and partition, and
-    # commits all files together.
+    # Spark's own ORC writer writes one file per task and partition, and commits all together.
     "spark.sql.orc.impl": "native",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
     ),
     "spark.sql.maxConcurrentOutputFileWriters": "0",
-    # Rows reach our own writers as Arrow batches. The batch size determines how much memory a
-    # Python worker needs.
+    # The size of Arrow batches determines how much memory a Python worker needs.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # Spark 3.5 has no limit in bytes, so the limit in rows is low.
@@ -75,8 +72,7 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
 }
 AT_START: Final = {
-    # With this setting on, PySpark records the source line of each column. Recording takes one or
-    # two milliseconds, longer than creating the column.
+    # PySpark would record each column's source line, which takes longer than the column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """The settings at the start of a session; values that the submitter sets take precedence."""
@@ -221,8 +217,7 @@ def runs_in_utc(spark: SparkSession) -> bool:
     Java's ORC treats a timestamp as an instant in the time zone of its JVM. In UTC that instant
     shows the wall-clock time that Hive stored.
     """
-    # Compare names, because Java compares only the current rules of two zones. A zone with the
-    # current rules of UTC may have had different rules in the past.
+    # Compare names: Java compares only the current rules of two zones.
     if jvm_of(spark).java.util.TimeZone.getDefault().getID() not in UTC_ZONES:
         return False
     context = spark.sparkContext

@@ -229,8 +229,7 @@ class _Keeper:
         self._own.addAll(fresh)
         if are_all:
             return _until_half(_of_hdfs(fresh), conf)
-        # If some name nodes fail, do not retry every minute, because the others would issue new
-        # tokens each time.
+        # If some name nodes fail, do not retry every minute: the others issue new tokens.
         return _UNKNOWN_S if _of_hdfs(fresh) else _LATER_S
 
     def _show(self, content: bytes) -> None:

@@ -93,8 +93,7 @@ class Exchange:
     def _copies_of(self, table: TableInfo) -> list[TableInfo]:
         """Return the copies of a table that earlier jobs may have left under other names."""
         names = self.client.list_tables(self.ref.db)
-        # Skip a copy that a user has renamed, such as t__flat_old, because its rows may have
-        # changed.
+        # Skip a copy that a user has renamed, such as t__flat_old: it may have changed.
         suffixes = (
             name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)
         )

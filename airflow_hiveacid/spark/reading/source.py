@@ -285,8 +285,7 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
     if table is not None:
         return table
     if source.values is not None:
-        # Values stay strings until store assignment casts them. So a bigint accepts both 1 and '1',
-        # as in Hive's VALUES.
+        # Strings, which store assignment casts, as in Hive's VALUES: 1 and '1' fit a bigint.
         names = value_columns(source)
         if not names:
             return spark.range(len(source.values)).select()  # every column gets its DEFAULT

@@ -58,9 +58,8 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     Columns that the rows lack are NULL. So `t.*` and names mean the same as when the expression was
     checked.
     """
-    # Use one call for all columns. A table may have thousands of columns, and each separate column
-    # would cost several calls to the JVM. Spark fills in missing nullable columns
-    # (Project.matchSchema); its documentation is wrong about that.
+    # One call for all columns, of which there may be thousands. Spark fills in missing nullable
+    # columns (Project.matchSchema); its documentation is wrong about that.
     fields = [rows.schema[name] for name in beside]
     return rows.to(StructType([*fields, *table_struct(table)])).alias("t")
 

@@ -143,8 +143,7 @@ def _next_range(
     )
     job.terms.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
-    # A published range cannot be undone. So before the publication, the guard stops the job if it
-    # was killed, or if a newer copy has replaced it.
+    # A published range cannot be undone, so the guard first stops a killed or replaced job.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.terms.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.

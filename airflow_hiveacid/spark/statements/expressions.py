@@ -71,8 +71,7 @@ def stored(
         return _of_text(spark, table, column, hive_type, value.column)
     if source_type == value.type:
         return value.column if is_same else value.column.cast(target_type)
-    # The expression that reorders fields contains the value once for each field. As the parameter
-    # of a lambda, the value is computed only once.
+    # The value occurs once for each field, but as a lambda's parameter it is computed once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(target_type)
 
 

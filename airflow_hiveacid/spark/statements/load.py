@@ -40,8 +40,7 @@ from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.publish import StagedFile
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
-# Loaded files contain plain rows in tables of any kind. So loaded files get the names and marker
-# files of an insert-only table.
+# Loaded files contain plain rows, so they are named as in an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
 # The cost of opening one file, in bytes copied.
 _OPEN_BYTES: Final = 1 << 20

@@ -26,8 +26,7 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, are_few
 from airflow_hiveacid.writing.publish import StagedFile
 
-# Neighbouring rows of an old file are sent to one task. So the task decodes the stripe of these
-# rows only once.
+# Neighbouring rows of an old file go to one task, which decodes their stripe once.
 _TOGETHER: Final = 500_000
 _EVENT_BYTES: Final = least_bytes(len(IDENTITY_COLUMNS) + 3)
 

@@ -141,8 +141,7 @@ def _merge(job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None) -> C
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
     program = merge.plan_merge(job.spark, table, spec, source, job.text_terms(spec.parameters))
-    # ACID tables are read under the job's snapshot. The snapshot exists only after the locks are
-    # granted.
+    # ACID tables are read under the job's snapshot, after the locks are granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
     looks_ahead = frame is None and not asks_tables and merge.is_bounded(program)
     source_rows = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None

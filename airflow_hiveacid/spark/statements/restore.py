@@ -162,8 +162,7 @@ class _Comparison:
         if then.past is None:
             raise TypeError("`then` must be a target as of a version")
         part, then = range_since(then.past), then.of_partitions(now.partitions)
-        # Look up the version's files in all partitions, so that an incomplete version is refused as
-        # a whole.
+        # Use the files of all partitions, so that an incomplete version is refused whole.
         both = zip(now.partitions, now.states, then.states, strict=True)
         partitions = [info for info, state, _ in both if may_differ(state, part)]
         plain = now.table.kind is TransactionalKind.INSERT_ONLY

@@ -86,8 +86,7 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
     reach = target.where(clause.condition, program.moment)
     rows = scanned(reach, program.needed, names)
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
-    # `coalesce` prevents Spark from splitting the condition, because one part may fail for a file
-    # or row that another part excludes.
+    # `coalesce` keeps Spark from splitting the condition: a part may fail alone.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
     acted = acted_on(

@@ -160,9 +160,8 @@ _OF_PATTERNS: Final = frozenset({"LIKE", "RLIKE", "REGEXP"})
 _OF_QUERIES: Final = frozenset({"ANY", "SOME", "EXISTS"})
 _OF_DIGITS: Final = frozenset({"DECIMAL", "NUMERIC", "DEC"})
 _BEFORE_TYPES: Final = frozenset({"AS", ":", "<", ","})
-# After these words, a name before a parenthesis is not a function. The name is one of three things:
-# a table with a column list, as in `t (a, b)`; a type, as in `decimal(10,2)`; or the name after a
-# database's name.
+# After these words, a name before a parenthesis is no function, but a table with a column list, as
+# in `t (a, b)`; a type, as in `decimal(10,2)`; or a name after that of its database.
 _BEFORE_NAMES: Final = frozenset({"AS", ")", "."})
 
 

@@ -25,8 +25,7 @@ _NO_BOUND: Final = identity.least_key(identity.LONG_MIN)
 # Batches of a stream are concatenated up to these limits, so that a short stream is one batch.
 _SHORT_ROWS: Final = 4096
 _SHORT_BYTES: Final = 1 << 20
-# The cost of each step of a merge grows with the number of open streams. If there are more than
-# `_MOST_AT_ONCE` streams, groups of streams are merged first.
+# A step of a merge costs more with more open streams, so more are merged in groups first.
 _MOST_AT_ONCE: Final = 64
 
 _Part = tuple[pa.RecordBatch, identity.Keys]

@@ -30,13 +30,11 @@ _LZ4_FULL_NIBBLE: Final = 15
 _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
-# A length has 32 bits, with seven bits in each byte. Without this limit, a damaged length could
-# extend over the whole chunk. Decoding such a length would take hours.
+# A length has 32 bits, seven in each byte. A damaged one could take hours to decode.
 _SNAPPY_LENGTH_BYTES: Final = 5
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SINGLE_SEGMENT: Final = 0x20
-# The possible lengths, in bytes, of the content size and of the dictionary ID in a header. Two bits
-# of the header's descriptor are an index into this tuple.
+# The possible bytes of the content size and of the dictionary ID, by two bits of a header.
 _ZSTD_SIZES: Final = (0, 2, 4, 8)
 _ZSTD_DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 _ZSTD_OFFSET: Final = 256  # added to a length that is stored in two bytes
@@ -149,9 +147,8 @@ def _expand_zstd(chunk: bytes, most: int) -> bytes:
     length = _zstd_length(chunk)
     if length is not None and length <= most:
         return _arrow_decompress("zstd", chunk, length, most)
-    # Expand as a stream, because Arrow's one-shot call needs the length, and a frame may omit it.
-    # All other cases avoid streams. Streams take ten times as long, and a plan reads hundreds of
-    # thousands of footers.
+    # Expand as a stream, because a frame may omit the length for Arrow's one-shot call. Streams
+    # take ten times as long, and a plan reads hundreds of thousands of footers.
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(most + 1))
 

@@ -131,8 +131,7 @@ class ArrowEncoder:
             row_index_stride=options.row_index_stride,
             dictionary_key_size_threshold=DICTIONARY_THRESHOLD,
         )
-        # Arrow's writer takes the types from the first table. Without a table, the writer would
-        # write nothing.
+        # Arrow's writer takes the types from the first table; without one, it writes nothing.
         self._writer.write(schema.empty_table())
 
     @property
@@ -153,10 +152,9 @@ class ArrowEncoder:
 
 
 def _whole(array: pa.Array) -> pa.Array:
-    # Arrow's ORC writer copies the NULLs of a nested column to its children (NormalizeArray). The
-    # writer ignores the offset of a sliced column or child, so values would move to different rows.
-    # A struct without NULL, such as `row` of ACID files, is written correctly even if its children
-    # are sliced.
+    # Arrow's ORC writer copies a nested column's NULLs to its children (NormalizeArray), ignoring
+    # the offset of a slice, so values would move to different rows. A struct without NULL is
+    # written correctly even if its children are sliced.
     is_right = pa.types.is_struct(array.type) and not array.null_count
     if is_right or not pa.types.is_nested(array.type):
         return array

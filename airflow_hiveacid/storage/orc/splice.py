@@ -29,9 +29,8 @@ from airflow_hiveacid.storage.stores.open_files import FileReader
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
-# The largest number of values of one column in a stripe. Java has the same limit, because Java
-# stores the number of values as the length of an array. Each value costs some memory, because this
-# module inserts a zero for it.
+# The largest number of values of one column in a stripe, as in Java, where it is the length of an
+# array. This module inserts a zero for each value.
 _MOST_VALUES: Final = 1 << 31
 _UTC: Final = "UTC"
 _DIRECT: Final = 0
@@ -214,8 +213,7 @@ def in_utc(
         end = compress(inside.SerializeToString(), kind, block_bytes, path=tail.path)
         pieces.append(end)
         stripe.offset = offset
-        # A wrong `index_length` is harmless, because Arrow finds streams by the stripe footer
-        # alone.
+        # A wrong `index_length` is harmless: Arrow finds streams by the stripe footer.
         stripe.index_length = 0
         stripe.data_length = sum(s.length for s in inside.streams)
         stripe.footer_length = len(end)

@@ -33,8 +33,7 @@ _DECIMAL_DIGITS: Final = 38
 _ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff]")
 # The next character of these is longer in UTF-8, or begins with a surrogate in UTF-16.
 _NOT_INCREMENTED: Final = frozenset({"\x7f", "\u07ff", "\ud7ff"})
-# Java increments U+D7FF and U+FFFF to these strings. In UTF-16, these strings sort before the
-# original characters.
+# Java increments U+D7FF and U+FFFF to these, which sort before them in UTF-16.
 _NOT_COUNTED_UP: Final = ("?", "\U00010000")
 _REPLACED: Final = "\ufffd".encode()
 # With this precision, sums of 38-digit decimals of any scale are exact for up to 2**64 rows.
@@ -191,8 +190,7 @@ def length_sum(column: pb.ColumnStatistics) -> int | None:
 
 
 def _plain_prefix(text: bytes) -> str:
-    # The longest prefix that sorts alike in both orders. It ends before bytes that are not UTF-8,
-    # because Java replaces them.
+    # The longest prefix that sorts alike in both orders, before bytes that are not UTF-8.
     start = text[:LONGEST_BOUND_BYTES].decode(errors="replace")
     return _ORDERED_OTHERWISE.split(start, maxsplit=1)[0]
 
@@ -246,8 +244,7 @@ def _merge_bounded(kind: type[_Typed], parts: Sequence[_Typed]) -> _Typed | None
 
 
 def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
-    # If the sum is NaN, readers ignore the bounds (RecordReaderImpl.evaluatePredicateProto). A
-    # missing sum could hide a NaN, so every part must have a sum.
+    # Readers ignore bounds beside a sum of NaN (evaluatePredicateProto), so every part needs one.
     bounds = _bounds(parts) if _have(parts, "sum") else None
     if bounds is None:
         return None
@@ -304,8 +301,7 @@ def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
 
 
 def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics:
-    # Merge fields separately, because the C++ writer leaves out bounds that are 0. No reader uses
-    # these statistics to skip rows.
+    # Merge fields separately: the C++ writer omits bounds of 0. They skip no rows.
     merged = pb.CollectionStatistics(total_children=_sum(parts, "total_children", _UNSIGNED_LONG))
     if _have(parts, "minimum_children", "maximum_children"):
         merged.minimum_children = min(part.minimum_children for part in parts)

@@ -70,8 +70,7 @@ class Shape:
 
 _LEAF: Final = Shape()
 _STATISTICS: Final = Shape(dict.fromkeys((2, 3, 4, 5, 6, 7, 8, 9, 12), _LEAF))
-# In a type, field 2 contains the children as packed or unpacked numbers. Field 3 contains a name
-# for each child.
+# In a type, field 2 contains the children, packed or not, field 3 a name for each child.
 _TYPE: Final = Shape(texts=frozenset({3}), values=frozenset({2}))
 
 FOOTER: Final = Shape({3: _LEAF, 4: _TYPE, 5: _LEAF, 7: _STATISTICS})
@@ -138,13 +137,11 @@ _FIRST_READ_BYTES: Final = 64 * 1024
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
 # Hive's own types nest a few levels deep. Both this module and Arrow recurse into nested types.
 _DEEPEST: Final = 100
-# Some tables have thousands of columns. A type can take two bytes in a footer but half a kilobyte
-# in memory.
+# A table may have thousands of columns; a type of two bytes takes half a kilobyte in memory.
 _MOST_TYPES: Final = 1 << 17
-# The length of a file limits the expanded size of its tail, and the number of objects in it.
-# Otherwise, a small file could need much memory. Compression shrinks a tail of zeros a
-# thousandfold, and parsing expands it a hundredfold. With these limits, a file of 8 KB takes at
-# most 64 MB.
+# The length of a file limits the expanded size of its tail, and the number of objects in it:
+# compression shrinks a tail of zeros a thousandfold, and parsing expands it a hundredfold. So a
+# file of 8 KB takes at most 64 MB.
 _SMALL_SECTION_BYTES: Final = 4 << 20
 _FREE_OBJECTS: Final = 1 << 16
 _OBJECTS_A_BYTE: Final = 16
@@ -186,8 +183,7 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
 def _last_bytes(
     fs: pa.fs.FileSystem, source: pa.NativeFile, path: str, end: int, count: int
 ) -> bytes:
-    # Do not rely on the reported size of the file: while a writer has a file open, HDFS returns the
-    # size up to the last closed block.
+    # While a writer has a file open, HDFS reports only the closed blocks as its size.
     data: bytes = source.read_at(count, end - count) if end > 0 else b""
     if len(data) != count and not traits_of(fs).reads_open_files:
         raise UnsupportedFileError(
@@ -301,8 +297,7 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 
 
 def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
-    # Counting takes a microsecond per object. If an estimate of one object per two bytes is below
-    # the limit, nothing is counted.
+    # Counting takes a microsecond per object, so it is left out for few bytes (two an object).
     count = len(section) // _FEWEST_BYTES_OF_OBJECT
     if count <= most // 2:
         return count

@@ -233,8 +233,7 @@ def _pieces(
         end = max(stripe.offset + stripe.length for stripe in shown.stripes)
         pieces = [Stretch(offset=0, length=end)]
     end_bytes = serialize_tail(shown)
-    # To find the tail, ORC first reads this many bytes at the end of the file. The gap ensures that
-    # these bytes contain no stripe data.
+    # ORC first reads this many bytes at the end of the file; the gap keeps stripes out of them.
     gap = bytes(max(0, _TAIL_GUESS_BYTES - len(end_bytes)))
     return [*pieces, gap, end_bytes], shown
 
@@ -249,8 +248,7 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 _FEWEST_ROWS: Final = 16
 # The size of the largest fixed-length value in Arrow, including its validity bit.
 _VALUE_BYTES: Final = 17
-# If statistics are missing, data is assumed to be this many times larger in memory than in the
-# file.
+# Without statistics, data is assumed to be this many times larger in memory than in the file.
 _EXPANSION: Final = 8
 _OF_ANY_LENGTH: Final = frozenset(
     {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}

@@ -191,8 +191,7 @@ def _why_not_orc(
         return f"it is compressed with {tail.compression.name}, which Hive 3.1 does not know"
     root = tail.types[0]
     file_columns, table_columns = root.field_names, tuple(column.name for column in columns)
-    # Hive 4 finds columns by position. Hive 3.1 finds columns by name, and distinguishes upper and
-    # lower case.
+    # Hive 4 finds columns by position, Hive 3.1 by name, with upper and lower case.
     if file_columns != table_columns:
         return (
             f"its columns are {', '.join(file_columns)},"
@@ -259,8 +258,7 @@ def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
     """Copy a file, unless it has changed, to a new path; create its directory."""
     fs, target = locations.open_location(uri)
     if not traits_of(fs).renames:
-        # On a store without renames, a staged file cannot be read. So check a local copy before the
-        # upload.
+        # A staged file cannot be read here, so check a local copy before the upload.
         with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
             copy = replace(source, uri=f"file:{folder}/copy")
             copy_file(source, copy.uri, format_)

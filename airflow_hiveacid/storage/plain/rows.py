@@ -28,8 +28,7 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
-# Arbitrary IDs. These rows have no row IDs. But the reader of files without ACID columns must
-# assign IDs.
+# Arbitrary IDs: the reader of files without ACID columns must assign some.
 _NOBODYS = SyntheticIdentity(write_id=WriteId(0), bucket_property=BucketProperty(0))
 
 

@@ -221,8 +221,7 @@ def _parsed(
         if any(type_ != pa.string() for type_ in batch.schema.types):
             raise UnsupportedFileError(path=file.path, reason="it has too many fields")
         if batch.num_columns > 1 and not is_looked_through and _may_have_empty_line(batch):
-            # Hive reads an empty line as one empty field, followed by NULLs. Arrow reads only empty
-            # fields.
+            # Hive reads an empty line as one empty field and NULLs, Arrow as empty fields.
             with opened() as again:
                 if _has_empty_lines(again):
                     raise UnsupportedFileError(path=file.path, reason="it has empty lines")

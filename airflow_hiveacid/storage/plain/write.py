@@ -246,9 +246,8 @@ def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
-    # Floating-point columns get no statistics and dictionaries, because readers skip rows by them.
-    # Arrow's statistics ignore NaN, but some readers sort NaN as the greatest number. In a
-    # dictionary, readers that look for 0.0 do not find -0.0.
+    # Floating-point columns get no statistics and dictionaries, by which readers skip rows: some
+    # sort NaN, which Arrow ignores, as the greatest number, and do not find -0.0 in a dictionary.
     type_, name = field.type, f"{below}{field.name}"
     if pa.types.is_struct(type_):
         for child in type_:

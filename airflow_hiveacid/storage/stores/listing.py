@@ -27,8 +27,7 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import publishes_files, traits_of
 
 _LISTING_ATTEMPTS: Final = 5
-# Up to this many directories are listed without threads. Most partitions contain fewer directories,
-# and partitions are already listed in parallel.
+# Up to this many directories are listed without threads: partitions already are, in parallel.
 _FEW: Final = 32
 _METADATA_VERSION: Final = "0"
 

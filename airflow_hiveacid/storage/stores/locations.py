@@ -165,8 +165,7 @@ def _s3(
     given: str | None,  # noqa: ARG001 - changed settings need another client
 ) -> pafs.FileSystem:
     client = open_client(bucket, given_settings())
-    # These modules use boto3's exceptions. So import these modules only after `open_client` has
-    # found boto3.
+    # These modules use boto3's exceptions, and `open_client` says if it is missing.
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket  # noqa: PLC0415
     from airflow_hiveacid.storage.stores.s3.handler import S3Handler  # noqa: PLC0415
 
@@ -175,8 +174,7 @@ def _s3(
 
 @functools.lru_cache(maxsize=16)
 def _object_store(scheme: str, authority: str) -> tuple[pafs.FileSystem, str]:
-    # pyarrow derives the prefix of paths, the bucket or container, from the authority
-    # (`container@account.host` in Azure's URIs).
+    # pyarrow derives the bucket or container from the authority (`container@account.host`).
     try:
         fs, root = pafs.FileSystem.from_uri(f"{scheme}://{authority}")
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:

@@ -226,8 +226,7 @@ def _leaf(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) 
 def _is_same(type_: OrcType, wanted: hive.HiveType) -> bool:
     match wanted:
         case hive.PrimitiveType(name=name):
-            # A varchar that is read as string needs no change; `_plain` removes the padding of a
-            # char.
+            # A varchar read as string needs no change; `_plain` unpads a char.
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
             return same_text or type_.kind == PRIMITIVE_KINDS[name]
         case hive.DecimalType(precision=precision, scale=scale):

@@ -22,8 +22,7 @@ from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
 
 Texts = list[str | None]
 
-# The days 0001-01-01 and 9999-12-31. Between these days, NumPy and Java format days in the same
-# way.
+# The days 0001-01-01 and 9999-12-31, between which NumPy and Java format days alike.
 _PLAIN_DAYS: Final = (-719162, 2932896)
 # Double.toString writes an exponent only for magnitudes outside this range (end excluded).
 _PLAIN_MAGNITUDES: Final = (1e-3, 1e7)

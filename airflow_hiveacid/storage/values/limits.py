@@ -168,8 +168,7 @@ def _as_char(values: pa.Array, length: int) -> pa.Array:
 def _text(node: TypeNode, values: pa.Array, length: int | None, findings: _Findings) -> pa.Array:
     if _has_nul(values):
         findings.nul_column_ids.add(node.column_id)
-    # First compare the length in bytes. This length is fast to compute, and never less than the
-    # length in characters.
+    # The length in bytes is fast to compute, and never less than that in characters.
     if length is not None and (pc.max(pc.binary_length(values)).as_py() or 0) > length:
         character_count = longest(values)
         if character_count > length:

@@ -69,8 +69,7 @@ _JAVA_TIMESTAMP: Final = re.compile(
     rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}) ([0-9]{{2}}):([0-5][0-9])"
     r"(?::([0-5][0-9])(?:\.([0-9]{0,9}))?)?\Z"
 )
-# Before SWITCHOVER_SECOND, the result depends on the calendar of the file and of Hive's version.
-# This is the last second of the year 9999.
+# The last second of 9999. Before SWITCHOVER_SECOND, results depend on calendars.
 _LAST_SECOND: Final = 253_402_300_799
 _LONGEST_INSTANT: Final = 31_556_889_864_403_199  # java.time.Instant.MAX, in seconds
 
@@ -193,8 +192,7 @@ def _to_decimal(array: pa.Array, wanted: hive.DecimalType) -> pa.Array | None:
         return None
     step = Decimal(1).scaleb(-wanted.scale)
     limit = Decimal(10) ** (wanted.precision - wanted.scale)
-    # Loop over rows, because Arrow's casts refuse to round. Only columns with a changed type need
-    # the loop.
+    # Loop over rows, as Arrow's casts refuse to round; only changed columns need it.
     return pa.array(
         [None if value is None else _rounded(value, step, limit) for value in exact],
         pa.decimal128(wanted.precision, wanted.scale),
@@ -253,8 +251,7 @@ def _to_string(array: pa.Array) -> pa.Array | None:
 
 
 def _number_texts(array: pa.Array) -> hive_text.Texts:
-    # Hive 4 prints a float as a double, Hive 3.1 as a float. ORC converts NaN to NULL when the
-    # wanted type is a string (StringGroupFromDoubleTreeReader).
+    # Hive 4 prints a float as a double. ORC makes NaN NULL (StringGroupFromDoubleTreeReader).
     return [
         None if text == "NaN" else text for text in hive_text.double_texts(array.cast(pa.float64()))
     ]
@@ -341,8 +338,7 @@ def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
 
 
 def _parsed_timestamp(text: str) -> tuple[int, int] | None:
-    # As ORC's TIMESTAMP_FORMAT: a missing day of a month becomes the month's last day, and 24:00 is
-    # the next day's begin.
+    # As ORC's TIMESTAMP_FORMAT: a missing day becomes the month's last, 24:00 the next day.
     match = _JAVA_TIMESTAMP.match(text)
     if match is None or match[1] == "-0000":
         return None
@@ -362,8 +358,7 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
 
 
 def _of_double(value: float) -> tuple[int, int] | None:
-    # Java's Math.round to milliseconds; ORC returns NULL if the result has the other sign, or
-    # exceeds 64 bits.
+    # Java's Math.round to milliseconds; ORC returns NULL for the other sign, or beyond 64 bits.
     scaled = value * 1000
     if not math.isfinite(scaled) or abs(scaled) >= 1 << 63:
         return None

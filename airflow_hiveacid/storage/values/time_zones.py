@@ -266,8 +266,7 @@ def _sections(content: bytes, at: int, size: int) -> tuple[int, int, int, int]:
 
 
 def _last_rules(text: str) -> tuple[int, list[tuple[int, int]]]:
-    # Java takes the smaller offset for standard time, also where a law calls winter time the
-    # exception, as in Ireland.
+    # Java takes the smaller offset for standard time, also where winter is the exception.
     match = _POSIX.fullmatch(text)
     if match is None:
         raise LookupError(text)

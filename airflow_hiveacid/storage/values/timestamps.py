@@ -44,8 +44,7 @@ NANOSECONDS_REACH_S: Final = ((1 << 63) - 1) // NANOS_A_SECOND
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
 _CUT_NANOS: Final = 999_999
-# Statistics may be in the writer's time zone. This time zone differs from UTC by less than
-# `_MARGIN_S`.
+# Statistics may be in the writer's time zone, less than `_MARGIN_S` from UTC.
 _MARGIN_S: Final = 2 * 86400
 _MILLIS: Final = 1000
 
@@ -111,9 +110,8 @@ def instants(
     # The stored seconds count from 2015-01-01 00:00:00 on the writer's clock.
     epoch_s = _ORC_EPOCH_S if zone is None else zone.instant_of(_ORC_EPOCH_S)
     seconds = counts_of(raw_seconds) + epoch_s
-    # Writers truncate seconds towards zero. So if a time before 1970 has a fraction, its stored
-    # seconds are too high by one. All readers correct the seconds this way
-    # (TimestampTreeReader.nextVector).
+    # Writers truncate seconds towards zero, so those of a time before 1970 with a fraction are too
+    # high by one. All readers correct them (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
     # Arrow's writer instead stores negative nanoseconds for timestamps before 1970.
     seconds += nanos // NANOS_A_SECOND

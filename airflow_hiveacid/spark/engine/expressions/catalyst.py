@@ -150,8 +150,7 @@ class Moment:
 def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
     """Return Spark's dataset for an analysed plan; if the plan is a command, Spark runs it."""
     sql = jvm_of(spark).org.apache.spark.sql
-    # In Spark 4, the class is sql.classic.Dataset. sql.Dataset is only the superclass of the
-    # classic and Connect classes.
+    # In Spark 4, sql.Dataset is only the superclass of the classic and Connect classes.
     dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
     return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
 
@@ -255,8 +254,7 @@ def _asked(
         for text, alias in zip(texts, aliases, strict=False):
             if parsed_sql.OPENING in text:
                 calls.expression(alias)
-    # If an expression contains an aggregate, a window or a generator, the analyser moves that part
-    # to a plan node below the projection.
+    # The analyser moves an aggregate, window or generator below the projection.
     names = ["Alias"] * len(texts)
     if kind_of(plan) != "Project" or [node.nodeName() for node in aliases] != names:
         raise NotOfOneRowError

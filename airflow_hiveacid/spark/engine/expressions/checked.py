@@ -34,9 +34,7 @@ def resolved(
         return catalyst.resolve(frame, texts, moment)
     except catalyst.TEXT_ERRORS as error:
         if len(texts) > 1:
-            # The expressions were analysed together first, because this is much cheaper. At least
-            # one expression has failed. So analyse each expression alone to find the failed
-            # expression.
+            # Analysed together, which is much cheaper, one has failed: find it.
             for text in texts:
                 resolved(table, frame, [text], moment)
         raise _in_our_words(table, texts[0], error) from error

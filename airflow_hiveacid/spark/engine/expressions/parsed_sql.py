@@ -23,8 +23,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.spark.engine.java_names import JavaNames, each, kind_of, nodes
 
-# The tree nodes that are allowed in a query. Every other node is a command, a script, or an
-# unreviewed node of a later Spark version.
+# The tree nodes that a query may have; others are commands, scripts, or not yet reviewed.
 _QUERY_NODES: Final = frozenset(
     {
         "Aggregate", "CTERelationDef", "CTERelationRef", "Deduplicate", "Distinct", "Except",
@@ -180,8 +179,7 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
 def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
     """Return Spark's parser; some of its trees depend on the active session's settings."""
     sql = jvm.org.apache.spark.sql
-    # In Spark 4, the class is sql.classic.SparkSession. sql.SparkSession is only the superclass of
-    # the classic and Connect classes.
+    # In Spark 4, sql.SparkSession is only the superclass of the classic and Connect classes.
     classic = sql.classic.SparkSession
     sessions = classic if isinstance(classic, JavaClass) else sql.SparkSession
     sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - there is no public way
@@ -399,8 +397,7 @@ class _Binder:
             return None
         text = f"CAST('{number}' AS {node.dataType().sql()})"
         cast = _parser(self.spark, self.jvm).parseExpression(text)
-        # Spark names a column after its expression. The name includes only casts with the tag of a
-        # user's cast. Remove the tag, so that this cast does not appear in the column's name.
+        # A column's name includes casts with the tag of a user's cast: remove the tag.
         cast.unsetTagValue(self.catalyst.expressions.Cast.USER_SPECIFIED_CAST())
         return cast
 

@@ -238,8 +238,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
         rows = without_old_values(rows, set(names) - key_names)
     is_small = changes.size_bytes <= TASK_BYTES
     if is_small:
-        # In one task, rows with equal keys need no shuffle. Spark then also sorts the rows without
-        # an extra run of the plan to sample ranges.
+        # In one task, rows with equal keys need no shuffle, and no extra run samples ranges.
         rows = rows.coalesce(1)
     rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
     rows = in_order(rows, is_small=is_small)

@@ -58,11 +58,10 @@ _BLOCK_BYTES: Final = 128 << 20
 # The cache is large enough; Spark would repeat a listing that does not fit into it.
 _CACHE_BYTES: Final = 1 << 40
 _NO_EXPIRY: Final = -1
-# Spark treats frames with the same root as the same frame. So each frame has its own root, a
-# directory that does not exist. If a frame is refreshed, Spark lists the root again. If Spark found
-# no root, it would treat the root as empty, and all rows would be lost. But Hadoop's file system
-# for this scheme cannot list directories, and sends no request. So a refresh fails, and the frame
-# keeps its files.
+# Spark takes frames with one root for one frame, so each has its own root, a directory that does
+# not exist. If a frame is refreshed, Spark lists the root again; it would take a missing root for
+# an empty one, and lose all rows. But Hadoop's file system for this scheme cannot list, and sends
+# no request: a refresh fails, and the frame keeps its files.
 _ROOT: Final = "http://hiveacid/"
 # With this option Spark accepts files outside the root.
 _OPTIONS: Final = {"recursiveFileLookup": "true"}
@@ -290,8 +289,7 @@ def _comparisons(
     for name, end in (("GreaterThanOrEqual", key_range.low), ("LessThanOrEqual", key_range.high)):
         match end:
             case dt.date():
-                # Java's dates lack the days that the calendar switch skipped. The files read here
-                # have no older dates.
+                # Java lacks the days that the calendar switch skipped; these files have none.
                 if end < SWITCHOVER:
                     continue
                 yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())

@@ -154,8 +154,7 @@ _PUSHES_DOWN: Final = "spark.sql.orc.filterPushdown"
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 # Parquet's dictionary filters take 0.0 and -0.0 for different values.
 _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
-# Spark never reads a Parquet file with dates of the old calendar, because `plain_fit` excludes such
-# files.
+# `plain_fit` excludes Parquet files with dates of the old calendar.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 

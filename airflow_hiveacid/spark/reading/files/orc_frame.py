@@ -75,8 +75,7 @@ READ_OPTIONS: Final = {
     # ORC must not match columns by position. Otherwise, the first requested column would get the
     # values of the file's first column, both in the root and in `row`.
     "orc.force.positional.evolution": False,
-    # Let filters select only row groups. If ORC filtered single rows, Spark would still see the
-    # removed rows.
+    # Filters select only row groups: Spark would still see single rows that ORC removed.
     "orc.sarg.to.filter": False,
 }
 """Options that a session may have set differently for its own files."""

@@ -79,8 +79,7 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
         # The later check of the statement reports this error with more detail.
         return None
     except PySparkException:
-        # One part of the condition may fail for rows that another part excludes. So the error is
-        # ignored here, and no partition is excluded.
+        # One part may fail for rows that another part excludes: exclude no partition.
         return None
 
 
@@ -194,8 +193,7 @@ def _range(comparison: catalyst.Comparison) -> KeyRange:
     if not values or None in values:
         return KeyRange()
     low, high = min(values), max(values)
-    # Exclusive bounds may count as inclusive, because the condition is still evaluated for each
-    # row.
+    # Exclusive bounds may count as inclusive: the condition is evaluated for each row.
     return KeyRange(
         low=None if comparison.operator in _UPPER else low,
         high=None if comparison.operator in _LOWER else high,
@@ -214,8 +212,7 @@ def _as_bound(value: object) -> int | str | dt.date | None:
         day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    # Spark's Java dates lack the days that the calendar switch skipped. Spark's Java dates print
-    # years before 1 without a sign.
+    # Spark's Java dates lack the skipped days, and print years before 1 without a sign.
     return day if day > SWITCHOVER else None
 
 

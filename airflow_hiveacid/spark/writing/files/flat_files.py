@@ -118,8 +118,7 @@ def _counted(plan: JavaObject) -> int | None:
 log = logging.getLogger("hiveacid")
 
 _LEAST_BYTES: Final = 64 << 20
-# A larger file is split, stripe by stripe, into parts of about this size. Even with its last stripe
-# and with small neighbours, no part is larger than 512 MiB.
+# A larger file is split, stripe by stripe, into parts of about this size, at most 512 MiB.
 _PART_BYTES: Final = 256 << 20
 # For up to this many copies, a stage of tasks would cost more than copying in the driver.
 _FEW_COPIES: Final = 4
@@ -139,8 +138,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "orc.mask": "",
     "orc.write.format": "0.12",
     "maxRecordsPerFile": "0",
-    # With algorithm 1, all files of a task appear at the task's commit. Algorithm 2 moves the files
-    # one at a time.
+    # Algorithm 1 shows all files of a task at its commit, 2 moves one at a time.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.output.basename": "part",
@@ -243,8 +241,7 @@ def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
             return write_orc(rows, directory, settings, [GROUP] if GROUP in rows.columns else [])
     except SPARK_ERRORS as error:
         reason = beneath(error)
-        # Java's ORC writer raises this error for unexpected values, such as a long string of
-        # invalid UTF-8.
+        # Java's ORC writer raises it for values such as a long string of invalid UTF-8.
         is_odd = isinstance(reason, IllegalArgumentException)
         if is_odd and not isinstance(reason, NumberFormatException):
             raise UnsupportedFileError(path="the new rows", reason=reason_of(reason)) from error

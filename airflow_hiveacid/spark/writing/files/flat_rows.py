@@ -33,11 +33,9 @@ GROUP: Final = "g"
 
 # Java's replacement character for invalid UTF-8.
 _REPLACED: Final = "\ufffd"
-# Spark converts timestamps before this time to the hybrid calendar. The hybrid calendar lacks ten
-# days.
+# Before, Spark converts timestamps to the hybrid calendar, which lacks ten days.
 _OLD: Final = "1582-10-15 00:00:00"
-# In this range, ORC stores the wrong second. ORC corrects only negative seconds, but here the
-# second is 0.
+# In this range, ORC stores the wrong second: it corrects only negative ones.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 
@@ -85,12 +83,10 @@ def _flat(hive_type: hive.HiveType, name: str) -> Column | None:
     """
     match hive_type:
         case hive.PrimitiveType(name="date"):
-            # Spark would convert old dates to the hybrid calendar, and would change ten days of
-            # 1582.
+            # Spark would convert old dates to the hybrid calendar, and change ten days.
             return F.unix_date(name)
         case hive.PrimitiveType(name=kind) if kind in ("timestamp", hive.TIMESTAMP_LOCAL):
-            # Cast to an instant. In UTC, the instant is the wall-clock time; Spark stores
-            # TIMESTAMP_NTZ as a number.
+            # In UTC, an instant is the wall-clock time; Spark stores TIMESTAMP_NTZ as a number.
             clock = F.col(name).cast("timestamp")
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))

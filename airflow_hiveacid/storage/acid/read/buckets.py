@@ -134,8 +134,7 @@ def _grouped(
 
 
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
-    # Skip files with invalid names. Skip files that are still open for streaming, too: their
-    # committed length is read later.
+    # Skip invalid names, and files open for streaming: their length is read later.
     for entry in root_files.state.originals:
         if isinstance(parse_file_name(entry.name), OriginalFileName):
             yield root_files.path(entry), entry.size_bytes

@@ -77,9 +77,8 @@ def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:
-    # Unknown if `least` and `most` have different codecs, or if the range exceeds the maximum
-    # number of buckets of a table. Without this limit, a range of V0 properties could give a set of
-    # half a billion numbers.
+    # Unknown if `least` and `most` have different codecs, or span more buckets than a table may
+    # have: a range of V0 properties could give half a billion numbers.
     try:
         first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
     except InvalidNameError:
@@ -287,9 +286,8 @@ def _originals(
     write_id: WriteId,
     statement_id: StatementId,
 ) -> Iterator[AcidFile]:
-    # Row IDs continue across the files of a bucket, sorted by path. All readers and writers must
-    # use this order, because the first compaction or delete makes the identities permanent
-    # (OrcRawRecordMerger.OriginalReaderPair).
+    # Row IDs continue across the files of a bucket, sorted by path, in all readers and writers: the
+    # first compaction or delete makes them permanent (OrcRawRecordMerger.OriginalReaderPair).
     next_row: dict[BucketId, int] = {}
     for entry in sorted(entries, key=lambda e: e.path):
         path = root_files.path(entry)

@@ -184,8 +184,7 @@ class _Source:
         return sum(self.tail.stripes[index].rows for index in self.stripes)
 
     def _is_streamable(self) -> bool:
-        # Sorted delete events that are too many for one batch can be streamed. Not every writer
-        # sorts delete events.
+        # Sorted delete events that are too many for a batch can be streamed. Not all writers sort.
         if self._events <= self.batch_rows:
             return False
         last: Key | None = None
@@ -216,8 +215,7 @@ class _Source:
         self, fields: Sequence[FieldPlan], check: FileCheck
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield pairs: the root columns without `row`, and the column `row` with these fields."""
-        # If Arrow cannot read the timestamps of a column, the column is read twice: once for the
-        # nanoseconds and once for the seconds.
+        # Read timestamps that Arrow cannot read twice: the nanoseconds, and the seconds.
         split = [f for f in fields if f.is_split]
         rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
         source = replace(self, batch_rows=rows)

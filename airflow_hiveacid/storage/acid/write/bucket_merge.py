@@ -194,8 +194,7 @@ def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
 
 
 def _own_rows(batch: pa.RecordBatch, file: AcidFile, work: BucketCompaction) -> pa.RecordBatch:
-    # The compaction of the bucket in the file's name checks that each row of the file is read by
-    # one compaction.
+    # The compaction of the named bucket checks that one compaction reads each row.
     own = _of_buckets(batch, frozenset({work.bucket_id}))
     if own.num_rows < batch.num_rows and file.bucket_id == work.bucket_id:
         expected = frozenset({work.bucket_id, *work.shared.get(file.key, ())})

@@ -291,8 +291,7 @@ class _AcidCopy(_PlainCopy):
         streams = []
         for stream in content.streams:
             if stream.column == 0:
-                # Neither the root struct nor `row` is ever NULL. So the root's index is also valid
-                # for `row`.
+                # Neither the root struct nor `row` is ever NULL, so the root's index fits `row`.
                 streams += [stream, replace(stream, column=row_schema.ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(replace(self._restated(stream), column=stream.column + SHIFT))

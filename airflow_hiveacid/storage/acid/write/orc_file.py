@@ -220,7 +220,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             stripe.CopyFrom(stripes.add(source, tail, stripe_content(source, tail, number)))
         self._parts.append(replace(tail, footer=footer, content=None))
         self._rows_in_stripe = 0
-        # The encoder's C++ object refers to the sink, and the sink refers to this writer. The
-        # garbage collector cannot detect this cycle. So the collector would never free the buffers
-        # of the file (about 15 MB).
+        # The encoder's C++ object, the sink and this writer are a cycle that the garbage collector
+        # cannot detect, so it would never free the buffers of the file (about 15 MB).
         self._encoder = None

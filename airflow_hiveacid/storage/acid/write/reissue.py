@@ -82,8 +82,7 @@ def _copy(
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
         content = stripe_copy.stripe_content(source, tail, number)
-        # Build the runs only once. Both write ID columns are equal, and a million rows need
-        # thousands of runs.
+        # Build the runs once: both columns are equal, and a million rows need many runs.
         runs = column_of_runs(Series(first=write_id, step=0, rows=content.rows), RunLayout.of(tail))
         for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)

@@ -163,9 +163,8 @@ def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
 
 
 def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
-    # Remove wrong statistics, so that readers do not use them to filter rows. The row index inside
-    # the stripes has the same wrong bounds. So the stride is set to 0. Then readers treat the row
-    # index as missing, and also ignore all other statistics.
+    # Remove wrong statistics. The row index in the stripes has the same wrong bounds, so the stride
+    # becomes 0: readers then ignore the index, and all other statistics.
     if nul_column_ids:
         footer.row_index_stride = 0
     for statistics in (footer.statistics, *(stripe.columns for stripe in metadata.stripes)):

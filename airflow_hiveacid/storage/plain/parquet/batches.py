@@ -23,8 +23,7 @@ _TAIL_BYTES: Final = 64 << 10
 # in a footer, with its field's head and its length, and an unknown key.
 _ARROW_TYPES: Final = b"\x18\x0cARROW:schema"
 _UNKNOWN: Final = b"\x18\x0cARROW-schema"
-# A dictionary stores each distinct value once. Arrow expands the dictionary, so such a column is
-# assumed to be this many times larger in memory.
+# How many times larger a column with a dictionary is assumed to be in memory.
 _EXPANSION: Final = 8
 
 
@@ -61,8 +60,7 @@ def _footer(source: pa.NativeFile) -> pq.FileMetaData | None:
 
 
 def _most_elements(source: pa.NativeFile) -> int:
-    # At most one element per byte of the file: Arrow allocates memory for the stated length of a
-    # list before it reads the elements.
+    # Arrow allocates memory for a list's stated length: at most one element per byte of the file.
     return max(1, min(_MOST_ELEMENTS, int(source.size())))
 
 

@@ -21,8 +21,7 @@ _WIDER: Final = {
 }
 """Other stored types whose values can be read unchanged, by Hive type."""
 
-# Impala and old versions of Spark do not mark texts as UTF8. Hive reads their bytes
-# (ETypeConverter.ESTRING_CONVERTER).
+# Impala and old versions of Spark mark no texts as UTF8; Hive reads bytes (ESTRING_CONVERTER).
 _TEXTS: Final = (pa.string(), pa.binary())
 _NAMES: Final = {arrow: name for name, arrow in PRIMITIVES.items()}
 

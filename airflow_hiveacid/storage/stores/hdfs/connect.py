@@ -43,9 +43,8 @@ _ADDRESS: Final = "dfs.namenode.rpc-address."
 _PORT: Final = 8020
 _CONNECT_S: Final = 5.0
 
-# With a single name node, the pauses double from one second up to fifteen, and take half a minute
-# in all. With several name nodes, a standby may become active. So hdfs-native tries fifteen times,
-# like Java. With two nodes, the attempts take a minute.
+# With a single name node, the pauses double from one second up to fifteen, half a minute in all.
+# With several, a standby may become active: fifteen attempts, like Java, take a minute with two.
 _LONE_ATTEMPTS: Final = 5
 _LONE_SLEEP_MS: Final = 15_000
 
@@ -88,8 +87,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
             root,
             client,
             hadoop_settings.umask_of(settings),
-            # Java's client uses its own defaults, but hdfs-native uses the defaults of the name
-            # node.
+            # Java's client uses its own defaults, hdfs-native those of the name node.
             partial(hdfs_native.WriteOptions, **{k: v for k, v in sizes.items() if v}),
             answer_s(settings),
         )
@@ -177,9 +175,8 @@ def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping
 
 
 def _by_token(root: str, settings: Mapping[str, str]) -> str:
-    # Tokens contain the name node's IP address or the service's name, and hdfs-native does not
-    # resolve host names when it looks for a token. With Kerberos, the name node itself sends its
-    # principal, so the host name is not needed.
+    # hdfs-native resolves no host names when it looks for a token, which has an IP address or a
+    # service's name. With Kerberos, the name node sends its principal.
     host, colon, port = root.removeprefix("hdfs://").partition(":")
     is_named = root.startswith("hdfs://") and colon
     if (

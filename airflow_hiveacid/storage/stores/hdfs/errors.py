@@ -92,8 +92,7 @@ _KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
 _FULL: Final = re.compile(r"could only be (?:written|replicated) to")
 _FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
 
-# Kerberos errors are recognised by the library's messages. These messages are English in every
-# locale.
+# Kerberos errors are recognised by their messages, which are English in every locale.
 _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     r"expired": (
         errno.EAGAIN,

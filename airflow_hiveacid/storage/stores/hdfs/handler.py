@@ -89,8 +89,7 @@ class HdfsHandler(StoreHandler):
         top = selector.base_dir.rstrip("/") or "/"
         infos = self._children(top, is_optional=selector.allow_not_found)
         if selector.recursive:
-            # If the top directory must exist, a subdirectory that vanishes during the listing is
-            # also an error.
+            # If it must exist, a subdirectory that vanishes meanwhile is an error, too.
             for info in infos:  # `infos` grows
                 if info.type == pafs.FileType.Directory:
                     infos += self._children(info.path, is_optional=selector.allow_not_found)
@@ -172,11 +171,9 @@ class HdfsHandler(StoreHandler):
         look = partial(self._client.get_file_info, path)
         status = self._ask(path, look)
         source = self._ask(path, partial(self._client.read, path))
-        # Between the two calls, a shorter file may have replaced this file. So check the length
-        # again.
+        # A shorter file may have replaced this file meanwhile, so check the length.
         if status.length > len(source) and self._ask(path, look).length > len(source):
-            # Otherwise, a reader would mistake the end of the closed blocks for the end of the
-            # file.
+            # A reader would mistake the end of closed blocks for the end of the file.
             raise OSError(
                 errno.EAGAIN,
                 f"{len(source)} of its {status.length} bytes can be read: {streams.OPEN_FILE}",
@@ -217,8 +214,7 @@ class HdfsHandler(StoreHandler):
             except OSError as error:
                 if error.errno != errno.ENOTSUP:
                     raise  # if the list were ignored, its users could lose access
-                # On this name node, access control lists are disabled. Behind a mount table, access
-                # control lists may be enabled on other name nodes.
+                # On this name node, lists are disabled; others of a mount table may have them.
                 self._has_lists = self._root.startswith("viewfs:")
                 return False
             else:

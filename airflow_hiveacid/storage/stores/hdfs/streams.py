@@ -28,9 +28,8 @@ OPEN_FILE: Final = (
 PIECE_BYTES: Final = 1 << 20
 """The number of bytes to buffer before sending them."""
 
-# hdfs-native has its own time limit for data nodes (dfs.client.socket-timeout, one minute by
-# default). hdfs-native tries each replica of a block. This limit is for a name node that stops
-# answering.
+# This limit is for a name node that stops answering; hdfs-native has its own time limit for data
+# nodes (dfs.client.socket-timeout, one minute by default), and tries each replica.
 _DATA_S: Final = 600.0
 _SLOWEST_BYTES_PER_S: Final = 1 << 20
 

@@ -49,9 +49,8 @@ _NAME: Final = re.compile(
     rf"\.(?P<state>{_PREPARED}|{_DONE})\.json"
 )
 
-# Roll names sort after entry names, because entry names begin with hexadecimal digits. Roll names
-# also sort after the names of older rolls. Some stores list page by page, sorted by name. So such a
-# listing shows an entry's file or, on a later page, the roll that replaced this file.
+# Roll names sort after entry names, which begin with hexadecimal digits, and after older rolls. A
+# listing page by page, sorted by name, shows an entry or, later, the roll that replaced it.
 _ROLL: Final = "_rolled_"
 _ROLL_AT: Final = 64
 """Confirmed entries are rolled up if at least this many are in separate files."""
@@ -271,8 +270,7 @@ class Ledger(json_files.NotesOfTable):
             there = {file.name for file in files}
             self._write_roll(lines, there)
             prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
-            # Delete prepared entries first, so that every remaining prepared entry still has its
-            # confirmed entry.
+            # Prepared entries first: each that remains still has its confirmed entry.
             each_in_threads(self._delete, [name for name in prepared if name in there])
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)
@@ -365,8 +363,7 @@ class Ledger(json_files.NotesOfTable):
         except FileNotFoundError:
             return None  # a different job has just pruned the entry or put it into a roll
         except CorruptFileError as error:
-            # Raise any other error, because an entry that cannot be read at the moment may confirm
-            # the job.
+            # An entry that cannot be read at the moment may confirm the job: raise.
             _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
             return _named(name, job_key, self.table_id, modified_s)
 
@@ -465,8 +462,7 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
     if not entry.directories:
         return False  # the job changed nothing, so it may run again
     if entry.write_id > write_ids.high_watermark:
-        # In metastore 4.0.1, the list may end below the write ID of a committed transaction that
-        # began earlier.
+        # A 4.0.1 metastore's list may end below a committed write ID.
         return txns.is_visible(entry.txn_id)
     return write_ids.is_visible(entry.write_id)
 

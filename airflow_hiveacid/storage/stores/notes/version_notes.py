@@ -131,8 +131,7 @@ class VersionNotes(json_files.NotesOfTable):
 
         every = self.commits()
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
-        # Without the commit notes, a reader could not detect a later loss of the compacted files.
-        # So first mark these versions as unreadable.
+        # Without commit notes, a later loss of compacted files could not be detected.
         self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))
         gone = {note.write_id for note in over}
         kept = [note for note in every if note.write_id not in gone]
@@ -199,8 +198,7 @@ class VersionNotes(json_files.NotesOfTable):
                 return found
 
     def _promises(self) -> Promises | None:
-        # None if a listed note no longer exists. Every removed note has a replacement: a later
-        # horizon or a merged note is written first.
+        # None if a listed note is gone: its replacement was written before.
         every = self._names("_")
 
         keepings = self._read_all(self._of_table(every, _KEEPING), Keeping)
@@ -225,8 +223,7 @@ class VersionNotes(json_files.NotesOfTable):
 
     def has_ended(self) -> bool:
         """Return True if a note records that another program's compaction ended the guarantee."""
-        # The listing may be older than a new guarantee. When a guarantee begins, this note is
-        # removed.
+        # The listing may be older than a new guarantee, which removes this note.
         names = self._names(f"{_END}{self._digest}.")
         return any(exists(*open_location(self._uri(name))) for name in names)
 

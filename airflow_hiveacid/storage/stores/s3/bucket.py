@@ -24,8 +24,7 @@ _MARK: Final = "hiveacid-attempt"
 _PAGE: Final = 1000
 """The maximum number of keys in a page of a listing, or in a deletion."""
 
-# S3's error code if a different conditional write to the same key is in progress. The request
-# should be retried.
+# S3's error code if another conditional write to the same key is in progress; try again.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_TRIES: Final = 4
 _CONFLICT_PAUSE_S: Final = 0.5

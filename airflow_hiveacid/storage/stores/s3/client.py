@@ -107,9 +107,8 @@ def content_md5(content: bytes) -> str:
 
 
 def _say_md5(params: dict[str, Any], **_: object) -> None:
-    # S3 requires a digest in a request that deletes several objects. AWS accepts both digests
-    # (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. Such
-    # servers answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
+    # S3 requires a digest in a request that deletes several objects. Servers from before 2025
+    # support only Content-MD5, and answer MissingContentMD5 to boto3's CRC32 (boto/boto3#4400).
     params["headers"]["Content-MD5"] = content_md5(params["body"])
     checksum = params["context"].get("checksum", {})
     for name in ("request_algorithm", "request_algorithm_header"):

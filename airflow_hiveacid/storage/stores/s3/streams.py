@@ -82,8 +82,7 @@ class S3Reader(FileReader):
     def _take(self, wanted: int, left: int) -> bytes:
         start = self._at - self._held_from
         if start < 0 or start + wanted > len(self._held):
-            # The overhead of a request equals the transfer time of a megabyte, so read at least
-            # that much.
+            # A request costs as much as the transfer of a megabyte.
             self._fetch(min(left, max(wanted, _LEAST_READ_BYTES)))
             start = 0
         return self._held[start : start + wanted]
