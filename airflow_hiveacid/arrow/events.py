@@ -19,7 +19,12 @@ from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.nested import with_leaf_types
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, with_pairs
-from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_COLUMNS, INSERT_KIND, partition_text
+from airflow_hiveacid.writing.event_files import (
+    DELETE_KIND,
+    EVENT_COLUMNS,
+    INSERT_KIND,
+    partition_text,
+)
 
 UPDATE_CLAUSE: Final = 0
 INSERT_CLAUSE: Final = 1

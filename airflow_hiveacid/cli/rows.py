@@ -20,7 +20,7 @@ from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
-from airflow_hiveacid.storage.plain.fitness import check_files_readable
+from airflow_hiveacid.storage.plain.files import check_files_readable
 from airflow_hiveacid.storage.plain.rows import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.convert import Matching

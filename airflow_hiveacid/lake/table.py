@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from itertools import chain
 
 import pyarrow as pa
 
@@ -18,7 +22,6 @@ from airflow_hiveacid.jobs.specs.job import kind_of
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
-from airflow_hiveacid.lake.compaction import ProcessCompactions
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
 from airflow_hiveacid.lake.statements import simple_condition
@@ -28,8 +31,15 @@ from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.thresholds import TableHealth
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
+    compact_bucket,
+)
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_plain
 from airflow_hiveacid.versions.history import TableHistory, history_of
 from airflow_hiveacid.writing.compact_tables import compact_tables
+from airflow_hiveacid.writing.compaction import CompactionEngine
 
 _NO_STATEMENT = TransactionSpec(statements=())
 
@@ -219,3 +229,47 @@ class Table(TableChanges[JobResult]):
             result = run_changes(self._session, job, spec, [change])
         self._snapshot = None
         return result
+
+
+class ProcessCompactions(CompactionEngine):
+    """The tasks of compactions in threads of this process, as many as it has cores.
+
+    A task is not interrupted: a compaction that has lost its transaction ends before it publishes.
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+
+    @property
+    def job_id(self) -> str:
+        """The ID of this process."""
+        return f"python-{os.getpid()}"
+
+    @property
+    def at_once(self) -> int:
+        """The number of cores."""
+        return CORES
+
+    @property
+    def is_stopped(self) -> bool:
+        """False, because the tasks end with the process."""
+        return False
+
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - of the base class
+        """Run a block; its tasks are not cancelled."""
+        return nullcontext(self.stop)
+
+    def stop(self) -> None:
+        """Do nothing, because the tasks are not cancelled."""
+
+    def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+        """Compact the buckets of one directory, side by side."""
+        return list(chain.from_iterable(self._threads.map(_compact, works)))
+
+    def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
+        """Combine files of an insert-only table, side by side."""
+        return list(self._threads.map(compacted_plain, works))
+
+
+def _compact(work: BucketCompaction) -> tuple[CompactedFile, ...]:
+    return compact_bucket(work, uuid.uuid4().hex)

@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_ent
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.storage.stores.locations import open_location
 
 Due = tuple[CompactionFacts, CompactionOutcome]

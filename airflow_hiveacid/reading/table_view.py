@@ -24,8 +24,7 @@ from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.request import KeyRange, file_number
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
-from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
-from airflow_hiveacid.storage.plain.fitness import check_files_readable
+from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable, plain_files
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import scheme_of

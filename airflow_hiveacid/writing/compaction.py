@@ -42,8 +42,11 @@ from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
-from airflow_hiveacid.storage.plain.files import plain_files
-from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
+from airflow_hiveacid.storage.plain.files import (
+    check_files_readable,
+    check_files_writable,
+    plain_files,
+)
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -1,4 +1,4 @@
-"""The writers of events: one staged file per (partition, directory, bucket).
+"""Events, the rows that bring row changes to their writers: one staged file per bucket.
 
 `write_events` takes batches of events in `EVENT_ORDER`, on an executor or in this process. It
 writes staged files and yields one row per file. A file's path contains the attempt, and the driver
@@ -7,6 +7,21 @@ thousand events, a shuffle and the start of Python tasks cost more than the writ
 `write_here` sorts and writes them in this process.
 
 Memory holds a few batches and one stripe of an old file, even if files and groups are large.
+
+A delete event contains the row ID of an old row, an insert event a new row. An update is both: its
+insert event omits columns that the statement does not change, and contains the old row's ID, so
+that the writer fetches them from the old row, exact to the nanosecond.
+
+Columns of events:
+
+| column | meaning |
+| --- | --- |
+| `_partition` | JSON array of the partition values as strings; `[]` in an unpartitioned table |
+| `_kind` | 0 delete event, 1 insert event |
+| `_bucket` | number of the bucket file to which the event is written |
+| `_file`, `_clause` | for updates: number of the old row's file, and clause of the new row |
+| `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
+| `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
 """
 
 from __future__ import annotations
@@ -14,6 +29,7 @@ from __future__ import annotations
 import itertools
 import json
 import posixpath
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +67,6 @@ from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamps import with_pairs
-from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
 from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.twin_rows import row_text
 
@@ -384,3 +399,28 @@ class _EventGroup(_PlainGroup):
             else:
                 fields.append(values)
         return pa.StructArray.from_arrays(fields, names=[c.name for c in self._plan.columns])
+
+
+DELETE_KIND: Final = 0
+INSERT_KIND: Final = 1
+GROUP: Final = ("_partition", "_kind", "_bucket")
+EVENT_ORDER: Final = (*GROUP, "_file", *IDENTITY_COLUMNS)
+"""The order in which a writer takes events, all of one group together.
+
+Delete events are ordered by row ID. Insert events of updates are ordered by file and old row, so
+that each old stripe is read once.
+"""
+EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY_COLUMNS, "row")
+
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+
+
+def partition_text(name: PartitionName) -> str:
+    """Return the `_partition` value of a partition, as Spark's `to_json` writes it."""
+    text = json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPE.sub(_as_spark_writes_it, text)
+
+
+def _as_spark_writes_it(escape: re.Match[str]) -> str:
+    """Return a JSON escape in upper case, as Spark writes it, so that a partition has one key."""
+    return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements import dml
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 

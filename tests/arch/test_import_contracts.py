@@ -34,7 +34,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 # These get a session, or work that needs one, handed in.
 WITHOUT_PYSPARK = {
-    "airflow_hiveacid.spark.engine.store_settings",
     "airflow_hiveacid.spark.maintenance.exchange",
 }
 

@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
-from airflow_hiveacid.spark.writing import job as product
+from airflow_hiveacid.spark.writing import work as product
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -41,9 +41,8 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import compaction, second_try, statements
-from airflow_hiveacid.writing.event_files import WritePlan
-from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing import compaction, publish, second_try
+from airflow_hiveacid.writing.event_files import WritePlan, partition_text
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
     BUCKET,
@@ -451,7 +450,7 @@ def installed() -> Iterator[None]:
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
         for module in (context, compact_tables):
             patch.setattr(module, "job_group", _job_group)
-        for module in (statements, compaction):
+        for module in (publish, compaction):
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)

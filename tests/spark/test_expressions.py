@@ -19,8 +19,12 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
-from airflow_hiveacid.spark.engine.expressions.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import (
+    Moment,
+    is_repeatable,
+    resolve,
+    resolved,
+)
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.files.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
@@ -30,7 +34,7 @@ from airflow_hiveacid.spark.statements.expressions import stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
-from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing.event_files import partition_text
 from tests.support.merge_clauses import UPDATE_V, matched_delete
 
 

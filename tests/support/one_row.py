@@ -16,7 +16,7 @@ class OneRow:
     """Stands for a frame of events, and for that of the files that its tasks have written.
 
     Args:
-        partition: that of the row, as `writing.events.partition_text` tells it.
+        partition: that of the row, as `writing.event_files.partition_text` tells it.
     """
 
     def __init__(self, partition: str = "[]") -> None:

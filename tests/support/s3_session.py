@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from tests.support.s3_lab import KEYS, MotoS3
 

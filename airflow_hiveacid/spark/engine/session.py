@@ -9,12 +9,15 @@ hold its locks meanwhile. So `await_executor` waits before a transaction begins.
 from __future__ import annotations
 
 import importlib
+import json
 import logging
+import os
 import re
 import time
 from collections.abc import Mapping
 from typing import Final
 
+from py4j.java_gateway import JavaObject
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
@@ -23,9 +26,9 @@ from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingE
 from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
-from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling
 
 log = logging.getLogger("hiveacid")
 
@@ -273,3 +276,30 @@ def _ask(spark: SparkSession) -> None:
         spark.range(1).count()
     except SPARK_ERRORS:
         return  # cancelled: an executor has registered, or the wait has timed out
+
+
+_DEFAULTS: Final = "-default.xml"
+"""The file-name ending of Hadoop's own defaults."""
+
+
+def give_store_settings(spark: SparkSession) -> None:
+    """Pass the store settings of the Spark context, as they were at the first call, to Python.
+
+    Workers of later tasks get them in their environment, which, unlike a job's local properties, is
+    valid for any thread and is not in the event log.
+    """
+    context = spark.sparkContext
+    text = context.environment.get(VARIABLE)
+    if text is None:
+        jsc = context._jsc  # noqa: SLF001 - there is no public way
+        configuration = jsc.hadoopConfiguration()
+        pairs = dict(configuration.getValByRegex(JAVA_PATTERN))
+        text = json.dumps(travelling({n: pairs[n] for n in pairs if _is_chosen(configuration, n)}))
+        context.environment[VARIABLE] = text
+    os.environ[VARIABLE] = text
+
+
+def _is_chosen(configuration: JavaObject, name: str) -> bool:
+    """Return True if the setting comes from a site file or a user; False for Hadoop's default."""
+    sources = configuration.getPropertySources(name)
+    return not sources or not str(list(sources)[-1]).endswith(_DEFAULTS)

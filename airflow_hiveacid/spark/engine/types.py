@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import pandas as pd
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -158,3 +159,14 @@ def fits(spark: SparkSession, value: T.DataType, column: T.DataType) -> bool:
             parse(value.json()), parse(column.json())
         )
     )
+
+
+def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
+    """Return a frame of strings and integers.
+
+    Spark keeps rows of Arrow data on the driver; for a Python list, it would start tasks. `schema`
+    has the columns in order, in Spark's DDL syntax.
+    """
+    if not rows:
+        return spark.createDataFrame([], schema)
+    return spark.createDataFrame(pd.DataFrame(rows, dtype=object), schema)

@@ -1,4 +1,4 @@
-"""Frames of events (`writing.events`), from rows of tables and sources."""
+"""Frames of events (`writing.event_files`), from rows of tables and sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_hiveacid.format.table import NULL_PARTITION, TableInfo
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP, INSERT_KIND
+from airflow_hiveacid.writing.event_files import DELETE_KIND, EVENT_ORDER, GROUP, INSERT_KIND
 
 _IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
 # HiveDecimal does not print these trailing zeros of a decimal's fraction.

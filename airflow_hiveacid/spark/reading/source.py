@@ -31,7 +31,7 @@ from airflow_hiveacid.plan.statements.source_options import secret_of
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried, condition_of, reason_of
-from airflow_hiveacid.spark.engine.small_frames import small_frame
+from airflow_hiveacid.spark.engine.types import small_frame
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import side_by_side
 

@@ -27,9 +27,8 @@ from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
-from airflow_hiveacid.spark.engine.expressions.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.files.file_relation import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
@@ -41,7 +40,7 @@ from airflow_hiveacid.spark.reading.files.pruning import (
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
-from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing.event_files import partition_text
 
 POSITION: Final = "__position"
 """The column that a scan adds to the table's columns: a row's file number and row ID."""

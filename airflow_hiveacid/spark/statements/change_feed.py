@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.feed import read_changes
 from airflow_hiveacid.spark.writing.context import JobContext

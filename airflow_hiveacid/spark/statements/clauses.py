@@ -18,8 +18,7 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.specs.statements import MergeAction
 from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.reading.request import free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
-from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved, condition, resolved
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.target import Target, whole_rows

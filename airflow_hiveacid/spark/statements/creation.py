@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.spark.engine.types import column_type
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.work import run_changes
 
 MADE_BY: Final = "hiveacid.made.by"
 """Table parameter: key and generation of the job that created the table."""

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertSpec
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.spark.engine.expressions import catalyst
-from airflow_hiveacid.spark.engine.expressions.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import (

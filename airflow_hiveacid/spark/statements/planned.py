@@ -22,10 +22,14 @@ from airflow_hiveacid.spark.reading.files.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
-from airflow_hiveacid.spark.writing.common import Common, common_of
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
+from airflow_hiveacid.spark.writing.work import (
+    CheckedStatement,
+    Common,
+    common_of,
+    naming,
+    run_changes,
+)
 
 
 def statement_job(

@@ -45,8 +45,7 @@ from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
-from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, run_changes
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
@@ -54,8 +53,7 @@ from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new
-from airflow_hiveacid.writing.event_files import WritePlan, writer_options
-from airflow_hiveacid.writing.events import partition_text
+from airflow_hiveacid.writing.event_files import WritePlan, partition_text, writer_options
 from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 _NOW, _THEN = "_now", "_then"

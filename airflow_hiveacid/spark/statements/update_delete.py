@@ -28,8 +28,7 @@ from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, bro
 from airflow_hiveacid.spark.statements.expressions import columns_asked
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.writing.event_files import are_few
-from airflow_hiveacid.writing.events import EVENT_COLUMNS
+from airflow_hiveacid.writing.event_files import EVENT_COLUMNS, are_few
 
 _ROW_BYTES: Final = 16
 _VALUE_BYTES: Final = 8

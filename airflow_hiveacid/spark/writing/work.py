@@ -8,37 +8,40 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, SourceSpec
+from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import collected, run_tasks, task_of
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
-from airflow_hiveacid.spark.reading.target import Target, resolve_target
-from airflow_hiveacid.spark.writing.common import Common, common_frames
+from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing import event_files
 from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.runs import PlannedStatement, StatementWork
+from airflow_hiveacid.writing.runs import PlannedStatement, Run, StatementWork
+from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
@@ -216,3 +219,91 @@ def _written_flat(
     except UnsupportedFileError as error:
         log.info("writing rows with our writer instead of Spark's: %s", error)
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Common:
+    """The inputs that the INSERTs of one FROM clause share: tables, queries by view name, the time.
+
+    In Hive, these INSERTs are one statement, and each sees the tables as they were before it. A
+    shared query returns the same rows to all of them, even with `rand()`, so its rows are kept
+    (`localCheckpoint`). Shared tables are read again, as the files of a snapshot do not change.
+
+    `number` is the position of the FROM clause among the statements of the transaction. `versions`
+    contains the versions of tables that are read as of an earlier version.
+    """
+
+    tables: Mapping[str, str]
+    queries: Mapping[str, str]
+    moment: Moment
+    number: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
+    """Return the checked inputs that INSERTs share, and register their views for queries."""
+    common = Common(
+        tables=spec.tables,
+        queries=spec.shared,
+        moment=Moment.now(job.spark, job.text_terms({})),
+        number=number,
+        versions=spec.versions,
+        parameters=spec.parameters,
+    )
+    shapes = {view: empty_target(job.spark, t) for view, t in job.tables(common.tables).items()}
+    for view, query in common.queries.items():
+        show({view: _shared_rows(job, common, query, shapes)})
+    return common
+
+
+def common_frames(
+    job: JobContext, common: Common, tables: Mapping[str, DataFrame]
+) -> dict[str, DataFrame]:
+    """Run the shared queries; return a dict from view name to rows, for all shared inputs."""
+    frames = dict(tables)
+    for view, query in common.queries.items():
+        rows = _shared_rows(job, common, query, frames)
+        frames[view] = common.moment.fixed_in(rows).localCheckpoint()
+    return frames
+
+
+def _shared_rows(
+    job: JobContext, common: Common, query: str, frames: Mapping[str, DataFrame]
+) -> DataFrame:
+    return job.load(SourceSpec(tables={}, query=query, parameters=common.parameters), frames)
+
+
+def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResult:
+    """Run one or more statements, in order, as one transaction; see `Run.result`."""
+    return Run(
+        job=job,
+        changes=changes,
+        work_of=partial(TransactionWork, job),
+        not_kept=_why_not_kept(changes),
+        sources=partial(_tables_read, job, changes),
+        naming=naming,
+    ).result()
+
+
+def _why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
+    """Return why a restart cannot use staged files of these statements; None if it can."""
+    if len(changes) != 1:
+        return SEVERAL
+    change = changes[0]
+    if change.operations == {DataOperation.INSERT} and change.make_files is not None:
+        return "it copies existing files"
+    return why_not_kept(
+        change.table,
+        change.operations,
+        reads_tables=bool(change.tables or tables_of(change.source)),
+    )
+
+
+def _tables_read(job: JobContext, changes: Sequence[CheckedStatement]) -> list[TableInfo]:
+    return [
+        table
+        for change in changes
+        for tables in (job.source_tables(change.source), job.tables(change.tables))
+        for table in tables.values()
+    ]

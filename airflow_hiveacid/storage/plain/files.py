@@ -6,10 +6,11 @@ Every reader, writer and compaction calls the checks, so add those of a new form
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.file_fitness import check_alike, check_format
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.state.acid_state import AcidState
@@ -18,6 +19,9 @@ from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
     FileFormat,
+    PartitionInfo,
+    Storage,
+    TableInfo,
 )
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
@@ -25,7 +29,8 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     StoredFile,
     SyntheticIdentity,
 )
-from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
+from airflow_hiveacid.storage.plain.avro.schema import check_avro, check_avro_alike
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
 from airflow_hiveacid.storage.stores.locations import locate
 
 
@@ -126,3 +131,26 @@ def _entries(state: AcidState) -> Iterator[FileEntry]:
     for directory in state.live:
         directory.require_known_files(state.location)
         yield from directory.files
+
+
+def check_files_readable(
+    table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
+) -> None:
+    """Raise UnsupportedTableError if the format, or the columns' definition, is unsupported."""
+    check_format(table, storage, parameters)
+    check_avro(table, storage, parameters, columns)
+
+
+def check_files_writable(
+    table: TableInfo, partitions: Sequence[PartitionInfo] = (), *, keeps_text_form: bool = False
+) -> None:
+    """Raise UnsupportedTableError if Hive would not read the rows that this provider writes.
+
+    `partitions` are those to which files may be written. If `keeps_text_form`, the files keep the
+    delimiters of their partition, as compacted files do. The partitions must have the table's
+    storage format, and it must be able to store all columns.
+    """
+    check_alike(table, partitions)
+    check_avro(table.ref, table.storage, table.parameters, table.columns)
+    check_avro_alike(table, partitions)
+    check_text_writable(table, () if keeps_text_form else partitions)

@@ -2,7 +2,7 @@
 
 The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses;
 hdfs-native does not apply the umask itself. The driver reads store settings once from its Hadoop
-configuration (`spark.engine.store_settings`), and Python workers from an environment variable. Only
+configuration (`spark.engine.session`), and Python workers from an environment variable. Only
 settings with the names below are passed. None of them is secret. They take precedence over the
 files.
 

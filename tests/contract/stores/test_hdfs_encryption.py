@@ -37,7 +37,7 @@ def zone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MiniHdfs, M
         settings = [f"{_KEY}={kms.provider}"]
         with MiniHdfs.started(tmp_path_factory.mktemp("hdfs"), settings) as hdfs:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(hdfs_connect, "given_settings", dict)
+                patch.setattr(hdfs_connect.hadoop_settings, "given_settings", dict)
                 patch.setenv("HADOOP_USER_NAME", "root")
                 make_directory(hdfs_connect.open_hdfs("hdfs", hdfs.authority), "/zone")
             make_zone(hdfs.authority, "/zone", "rows")
@@ -49,7 +49,7 @@ def client(
 ) -> pafs.FileSystem:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.setenv("HADOOP_USER_NAME", "root")
-    monkeypatch.setattr(hdfs_connect, "given_settings", lambda: settings)
+    monkeypatch.setattr(hdfs_connect.hadoop_settings, "given_settings", lambda: settings)
     return hdfs_connect.open_hdfs("hdfs", hdfs.authority)
 
 

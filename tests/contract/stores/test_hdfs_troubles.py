@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def hdfs(real_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
-    monkeypatch.setattr(hdfs_connect, "given_settings", dict)
+    monkeypatch.setattr(hdfs_connect.hadoop_settings, "given_settings", dict)
     make_directory(real_hdfs.fs, real_hdfs.root)
     return real_hdfs
 
@@ -90,7 +90,9 @@ def test_an_exceeded_quota_raises_an_error_and_leaves_no_directories(hdfs: Hdfs,
 def test_a_file_whose_second_block_exceeds_the_quota_cannot_be_closed(
     hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs_connect, "given_settings", lambda: {"dfs.blocksize": "1m"})
+    monkeypatch.setattr(
+        hdfs_connect.hadoop_settings, "given_settings", lambda: {"dfs.blocksize": "1m"}
+    )
     authority = hdfs.store.removeprefix("hdfs://")
     fs = hdfs_connect.open_hdfs("hdfs", authority)
     set_quota(authority, hdfs.root, space_bytes=3 << 19)
@@ -105,7 +107,9 @@ def test_a_full_store_raises_an_error_and_leaves_the_file_empty(
     hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block that fits nowhere: hdfs-native forgets it, and would finish the file without."""
-    monkeypatch.setattr(hdfs_connect, "given_settings", lambda: {"dfs.blocksize": "128t"})
+    monkeypatch.setattr(
+        hdfs_connect.hadoop_settings, "given_settings", lambda: {"dfs.blocksize": "128t"}
+    )
     fs = hdfs_connect.open_hdfs("hdfs", hdfs.store.removeprefix("hdfs://"))
     with pytest.raises(errors.StorageError, match="Data nodes are full") as caught:
         write_bytes(fs, f"{hdfs.root}/d/f", b"rows")

@@ -39,11 +39,10 @@ from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION
 from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
-from airflow_hiveacid.spark.engine.expressions.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
-from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.feed.files import (
     ChangedFiles,

@@ -34,8 +34,7 @@ from airflow_hiveacid.reading.request import RANGED, KeyRange, free_name
 from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
-from airflow_hiveacid.spark.engine.small_frames import small_frame
-from airflow_hiveacid.spark.engine.types import named, spark_type
+from airflow_hiveacid.spark.engine.types import named, small_frame, spark_type
 from airflow_hiveacid.storage.values.calendars import EPOCH, SWITCHOVER
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 

@@ -28,8 +28,7 @@ from airflow_hiveacid.metastore.transactions.fencing import Rival, copies_of
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient

@@ -37,8 +37,7 @@ from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
 from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY

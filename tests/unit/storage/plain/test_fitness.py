@@ -12,7 +12,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
-from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
+from airflow_hiveacid.storage.plain.files import check_files_readable, check_files_writable
 
 AVRO, TEXT = FileFormat.AVRO, FileFormat.TEXT
 
