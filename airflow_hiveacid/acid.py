@@ -69,7 +69,7 @@ _HOMES = {
         "run",
         "transaction",
     ),
-    "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
+    "airflow_hiveacid.spark.reading.read_changes": ("read_changes",),
     "airflow_hiveacid.spark.reading.tables": ("read_table",),
 }
 

@@ -17,8 +17,8 @@ from airflow_hiveacid.reading.request import NUMBER, ReadRequest
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
-from airflow_hiveacid.storage.plain.parquet.footer import (
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, is_exactly
+from airflow_hiveacid.storage.plain.parquet_footer import (
     ParquetCalendar,
     ParquetFacts,
     TimestampStorage,

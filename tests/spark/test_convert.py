@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, Conversion
 from airflow_hiveacid.maintenance.conversion_survey import WayBack
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module
-from airflow_hiveacid.spark.writing.files.spreading import row_digest
+from airflow_hiveacid.spark.writing.spreading import row_digest
 from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import write_plain
 

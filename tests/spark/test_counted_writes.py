@@ -26,9 +26,9 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
-from airflow_hiveacid.spark.reading.files import file_relation
-from airflow_hiveacid.spark.writing.files import flat_files
-from airflow_hiveacid.spark.writing.files.flat_files import write_orc
+from airflow_hiveacid.spark.reading import file_relation
+from airflow_hiveacid.spark.writing import flat_files
+from airflow_hiveacid.spark.writing.flat_files import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import Lab, with_settings
 

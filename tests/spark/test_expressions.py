@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import (
     resolved,
 )
 from airflow_hiveacid.spark.reading.events import partition_key
-from airflow_hiveacid.spark.reading.files.pruning import key_ranges
+from airflow_hiveacid.spark.reading.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.clauses import HelperNames

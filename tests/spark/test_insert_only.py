@@ -35,7 +35,7 @@ from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.request import NUMBER, partition_at
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import numbered_files
-from airflow_hiveacid.spark.reading.files.live_files import PlainRows
+from airflow_hiveacid.spark.reading.live_files import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.golden_plain import PlainCase, plain_cases

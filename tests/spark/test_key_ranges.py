@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files.pruning import key_ranges
+from airflow_hiveacid.spark.reading.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.support.merge_clauses import UPDATE_V, UPSERT_ALL
 from tests.support.spark_lab import Lab

@@ -414,7 +414,7 @@ def test_row_ids_that_do_not_fit_into_one_long_are_joined_on_their_three_parts(
 ) -> None:
     (case,) = [c for c in GOLDEN if c.id == "4.0.1/updated_again"]
     target = golden_target(spark, case, tmp_path)
-    monkeypatch.setattr("airflow_hiveacid.spark.reading.files.orc_frame._LONGS", 1)
+    monkeypatch.setattr("airflow_hiveacid.spark.reading.orc_frame._LONGS", 1)
     apart = dataclasses.replace(target)
     assert "__rowId_key" in apart.rows()._jdf.queryExecution().toString()
     assert texts(apart.rows()) == texts(target.rows())

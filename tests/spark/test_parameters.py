@@ -21,7 +21,7 @@ from airflow_hiveacid.plan.statements.parameters import job_with, read_parameter
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
-from airflow_hiveacid.spark.reading.files.pruning import partitions_where
+from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update

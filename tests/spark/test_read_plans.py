@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.reading.files import orc_frame
+from airflow_hiveacid.spark.reading import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail

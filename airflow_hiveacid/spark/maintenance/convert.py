@@ -33,7 +33,7 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.writing.files.spreading import RowDigest, row_digest
+from airflow_hiveacid.spark.writing.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames

@@ -30,7 +30,7 @@ from airflow_hiveacid.plan.conversion import COPY_OF, kept_table
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.maintenance.convert import Rows
-    from airflow_hiveacid.spark.writing.files.spreading import RowDigest
+    from airflow_hiveacid.spark.writing.spreading import RowDigest
 
 # The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
 # the suffix of a hidden table follows.

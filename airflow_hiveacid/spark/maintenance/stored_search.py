@@ -34,8 +34,8 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
 from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.file_relation import looked_up
-from airflow_hiveacid.spark.reading.files.pruning import bounds, partitions_where
+from airflow_hiveacid.spark.reading.file_relation import looked_up
+from airflow_hiveacid.spark.reading.pruning import bounds, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import stored

@@ -30,9 +30,9 @@ from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
 from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
-from airflow_hiveacid.spark.reading.files.file_relation import bucket_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.spark.reading.files.pruning import (
+from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.reading.pruning import (
     bounds,
     partitions_meeting,
     partitions_where,

@@ -29,9 +29,9 @@ from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.feed import read_changes
+from airflow_hiveacid.spark.reading import read_changes
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
+from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.versions.write_range import Version, WriteRange

@@ -40,8 +40,8 @@ from airflow_hiveacid.spark.reading.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.statements.expressions import allowed, row_struct, stored
-from airflow_hiveacid.spark.writing.files.flat_rows import flat_rows
-from airflow_hiveacid.spark.writing.files.spreading import hash_of, spread
+from airflow_hiveacid.spark.writing.flat_rows import flat_rows
+from airflow_hiveacid.spark.writing.spreading import hash_of, spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
 

@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, 
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading import events
-from airflow_hiveacid.spark.reading.files.pruning import (
+from airflow_hiveacid.spark.reading.pruning import (
     key_ranges,
     partitions_meeting,
     partitions_where,
@@ -41,7 +41,7 @@ from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import update_delete
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.expressions import columns_asked, key_of_text
-from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files.pruning import partitions_with
+from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change

@@ -38,7 +38,7 @@ from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
-from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing.context import JobContext

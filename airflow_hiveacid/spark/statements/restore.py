@@ -44,7 +44,7 @@ from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, run_changes
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.files import PlainFile

@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.expressions import columns_asked
-from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import EVENT_COLUMNS, are_few
 

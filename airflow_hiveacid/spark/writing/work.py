@@ -34,7 +34,7 @@ from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
+from airflow_hiveacid.spark.writing.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing import event_files

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
+from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer

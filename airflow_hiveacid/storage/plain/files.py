@@ -29,7 +29,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     StoredFile,
     SyntheticIdentity,
 )
-from airflow_hiveacid.storage.plain.avro.schema import check_avro, check_avro_alike
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
 from airflow_hiveacid.storage.stores.locations import locate
 

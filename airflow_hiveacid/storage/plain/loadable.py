@@ -30,10 +30,10 @@ from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
-from airflow_hiveacid.storage.plain.parquet import footer
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.stores import filesystem, locations
 from airflow_hiveacid.storage.stores.locations import identities

@@ -18,10 +18,10 @@ from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
-from airflow_hiveacid.storage.plain.avro.rows import avro_rows, avro_rows_in
+from airflow_hiveacid.storage.plain.avro_rows import avro_rows, avro_rows_in
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
-from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in
-from airflow_hiveacid.storage.plain.parquet.rows import parquet_rows
+from airflow_hiveacid.storage.plain.parquet_footer import parquet_rows_in
+from airflow_hiveacid.storage.plain.parquet_rows import parquet_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_rows import text_rows
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -21,11 +21,11 @@ from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
-from airflow_hiveacid.storage.plain.avro.rows import avro_columns
+from airflow_hiveacid.storage.plain.avro_rows import avro_columns
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
-from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, is_exactly
+from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors

@@ -36,8 +36,8 @@ from airflow_hiveacid.storage.acid.write.row_encoder import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
-from airflow_hiveacid.storage.plain.avro.write import AvroWriter
-from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.plain.avro_write import AvroWriter
+from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
 from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWriter, WrittenRows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter

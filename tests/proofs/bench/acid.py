@@ -40,7 +40,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
-from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
+from airflow_hiveacid.spark.reading.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table

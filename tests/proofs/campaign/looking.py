@@ -26,7 +26,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.reading.feed.read_changes import CHANGE_TYPE, read_changes
+from airflow_hiveacid.spark.reading.read_changes import CHANGE_TYPE, read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.proofs.campaign.plans import Table

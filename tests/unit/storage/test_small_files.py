@@ -24,8 +24,8 @@ from airflow_hiveacid.storage.orc.compression import Compression, compress
 from airflow_hiveacid.storage.orc.footer import MAGIC
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import FOOTER, METADATA, count_objects, parse_tail, read_tail
-from airflow_hiveacid.storage.plain.avro.rows import avro_rows_in
-from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in, read_facts
+from airflow_hiveacid.storage.plain.avro_rows import avro_rows_in
+from airflow_hiveacid.storage.plain.parquet_footer import parquet_rows_in, read_facts
 from tests.unit.storage.orc_tables import plain_file
 
 FS: Final = pafs.LocalFileSystem()

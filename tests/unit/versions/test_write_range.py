@@ -21,7 +21,7 @@ from airflow_hiveacid.format.state.versions import VersionSpec, newest_of
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.spark.reading.feed.read_changes import ChangeQuery, _stretches
+from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.keeping import keep

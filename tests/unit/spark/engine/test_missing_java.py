@@ -18,9 +18,9 @@ from airflow_hiveacid.spark.engine.expressions import hive_functions
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected
-from airflow_hiveacid.spark.reading.files import pruning as bounds_module
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.reading import pruning as bounds_module
+from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.supported_versions import PAGE
 
 ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import flat_state, resolve
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.spark.writing.files.spreading import RowDigest
+from airflow_hiveacid.spark.writing.spreading import RowDigest
 from airflow_hiveacid.storage.stores.listing import list_table
 
 

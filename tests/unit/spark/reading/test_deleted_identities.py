@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, StatementId
-from airflow_hiveacid.spark.reading.files.orc_frame import _halves
+from airflow_hiveacid.spark.reading.orc_frame import _halves
 
 ANY = (0, (1 << 16) - 1)
 # The codec's version stands above the bucket.

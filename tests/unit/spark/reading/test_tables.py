@@ -18,7 +18,7 @@ from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading import tables
-from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
+from airflow_hiveacid.spark.reading.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
@@ -134,10 +134,10 @@ def test_a_read_of_a_table_outside_the_snapshot_raises_an_error_that_names_it(
     monkeypatch.setattr(tables, "give_store_settings", lambda _: None)
     monkeypatch.setattr(tables, "give_store_tokens", lambda _: None)
     monkeypatch.setattr(
-        "airflow_hiveacid.spark.reading.feed.read_changes.give_store_settings", lambda _: None
+        "airflow_hiveacid.spark.reading.read_changes.give_store_settings", lambda _: None
     )
     monkeypatch.setattr(
-        "airflow_hiveacid.spark.reading.feed.read_changes.give_store_tokens", lambda _: None
+        "airflow_hiveacid.spark.reading.read_changes.give_store_tokens", lambda _: None
     )
     for read in (
         lambda: read_table(nothing, "D.u", snapshot),

@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain.avro.schema import (
+from airflow_hiveacid.storage.plain.avro_schema import (
     check_avro,
     check_avro_alike,
     schema_of,

@@ -17,8 +17,8 @@ from airflow_hiveacid.format.errors import CorruptFileError, StorageError, Unsup
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.orc.view import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.batches import fitting_rows
-from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts, TimestampStorage, read_facts
+from airflow_hiveacid.storage.plain.parquet_batches import fitting_rows
+from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts, TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.values.timestamps import TimestampForm

@@ -15,8 +15,8 @@ from pyarrow.parquet import encryption
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
-from airflow_hiveacid.storage.plain.parquet.footer import read_facts
+from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
+from airflow_hiveacid.storage.plain.parquet_footer import read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from tests.unit.storage.orc_tables import plain_file
 

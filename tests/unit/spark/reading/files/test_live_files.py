@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.request import ReadRequest
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.live_files import LiveFiles
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, write_acid, write_plain

@@ -45,7 +45,7 @@ from airflow_hiveacid.spark.engine.java_names import (
     unknown_calls,
 )
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
+from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit

@@ -36,7 +36,7 @@ from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRe
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.spark.reading.files.file_relation import (
+from airflow_hiveacid.spark.reading.file_relation import (
     NumberedFile,
     partition_of,
     rows_of_files,

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet import footer
-from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
-from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
+from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
+from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
 from airflow_hiveacid.storage.values import calendars
 from airflow_hiveacid.storage.values.column_types import arrow_type, holds
 from airflow_hiveacid.storage.values.converters import read_type

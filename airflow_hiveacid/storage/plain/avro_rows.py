@@ -25,14 +25,14 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.plain.avro.blocks import (
+from airflow_hiveacid.storage.plain.avro_blocks import (
     CODECS,
     SNAPPY,
     Block,
     BoundedSource,
     blocks_of,
 )
-from airflow_hiveacid.storage.plain.avro.schema import Schema, cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.avro_schema import Schema, cramjam, fastavro, why_not
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values import calendars

@@ -16,8 +16,8 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
-from airflow_hiveacid.storage.plain.avro.rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
-from airflow_hiveacid.storage.plain.avro.schema import check_avro, fastavro, schema_of
+from airflow_hiveacid.storage.plain.avro_rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, fastavro, schema_of
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY

@@ -40,7 +40,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
-from airflow_hiveacid.spark.reading.files import file_relation, orc_frame
+from airflow_hiveacid.spark.reading import file_relation, orc_frame
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.values.column_types import holds
 

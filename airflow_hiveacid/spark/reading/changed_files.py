@@ -42,9 +42,9 @@ from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.file_relation import file_of, looked_up
-from airflow_hiveacid.spark.reading.files.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
+from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up
+from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
+from airflow_hiveacid.spark.reading.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile, change_files
 from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID

@@ -22,8 +22,8 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.batches import open_parquet
-from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
+from airflow_hiveacid.storage.plain.parquet_batches import open_parquet
+from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 

@@ -44,13 +44,13 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import condition as chec
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.feed.files import (
+from airflow_hiveacid.spark.reading.changed_files import (
     ChangedFiles,
     Changes,
     PartitionSegment,
     plain_changes,
 )
-from airflow_hiveacid.spark.reading.files.pruning import partitions_where
+from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target, whole_rows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads

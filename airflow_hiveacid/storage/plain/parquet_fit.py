@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
+from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, ParquetFacts, TimestampStorage
 from airflow_hiveacid.storage.values.column_types import PRIMITIVES, arrow_type, holds, types_in
 
 _TIMESTAMP: Final = hive.PrimitiveType("timestamp")

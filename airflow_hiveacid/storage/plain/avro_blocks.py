@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from airflow_hiveacid.storage.orc.compression import snappy_length
-from airflow_hiveacid.storage.plain.avro.schema import cramjam
+from airflow_hiveacid.storage.plain.avro_schema import cramjam
 
 SNAPPY: Final = "snappy"
 SYNC_BYTES: Final = 16

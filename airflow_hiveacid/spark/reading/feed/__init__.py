@@ -1,1 +1,0 @@
-"""Reading of the rows that changed between two versions."""

@@ -1,1 +1,0 @@
-"""Files of new rows, and the tasks and frames that produce them."""

@@ -1,1 +1,0 @@
-"""Avro files as Hive's AvroSerDe reads and writes them."""

@@ -1,1 +1,0 @@
-"""Parquet files in the types of a Hive table."""
