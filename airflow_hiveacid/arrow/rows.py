@@ -38,8 +38,7 @@ class ArrowStream(Protocol):
 def rows_of(rows: ArrowStream) -> pa.Table:
     """Return Arrow data as one table in memory.
 
-    Raises:
-        ConfigurationError: the value is not Arrow data, or two columns have one name.
+    Raises ConfigurationError if the value is not Arrow data, or two columns have one name.
     """
     if not hasattr(rows, "__arrow_c_stream__"):
         raise errors.ConfigurationError(
@@ -59,10 +58,9 @@ def rows_of(rows: ArrowStream) -> pa.Table:
 def stored(table: TableInfo, rows: pa.Table) -> dict[str, pa.Array]:
     """Return the columns of rows in the types in which they are written.
 
-    Raises:
-        UnknownColumnError: the table has no such column.
-        TypeMismatchError: a value of a column does not fit the column's type exactly.
-        StructFieldsError: a struct has other fields than its column.
+    Raises UnknownColumnError if the table has no such column. Raises TypeMismatchError if a value
+    of a column does not fit the column's type exactly. Raises StructFieldsError if a struct has
+    other fields than its column.
     """
     for name in rows.column_names:
         require_column(table, name)

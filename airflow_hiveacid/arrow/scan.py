@@ -79,10 +79,7 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
     """Return the schema of a scan of these columns; by default, of all.
 
     Timestamps are in microseconds, as on Spark's side: nanoseconds would not hold the years before
-    1678 and after 2261.
-
-    Raises:
-        UnknownColumnError: the table has no such column.
+    1678 and after 2261. Raises UnknownColumnError if the table has no such column.
     """
     types = {c.name: parse_type(c.type) for c in (*table.columns, *table.partition_columns)}
     names = table.column_names if columns is None else [name.lower() for name in columns]
@@ -97,8 +94,7 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
 def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
     """Return the plan of a scan: the columns of `schema`, the rows that meet the condition.
 
-    Raises:
-        SparkNeededError: engines may read the value of a partition differently.
+    Raises SparkNeededError if engines may read the value of a partition differently.
     """
     table = view.table
     used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]

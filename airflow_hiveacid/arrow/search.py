@@ -79,8 +79,7 @@ class Search:
     def find(self, view: TableView, limits: Limits) -> list[FileRows]:
         """Return the live rows, file by file, in ascending order of row ID within a file.
 
-        Raises:
-            SparkNeededError: there is too much to read, or there are too many rows.
+        Raises SparkNeededError if there is too much to read, or there are too many rows.
         """
         reading = [part for part in self._files(view) if part.stripes]
         limits.check_reading(sum(part.rows for part in reading), 0)
@@ -303,8 +302,7 @@ def partition_constants(
 ) -> dict[str, Constant]:
     """Return the values of some partition columns in a partition, as readers see them.
 
-    Raises:
-        SparkNeededError: engines may read a value differently.
+    Raises SparkNeededError if engines may read a value differently.
     """
     texts = partition_texts(table.partition_columns, name)
     values: dict[str, Constant] = {}

@@ -75,10 +75,8 @@ def touched_as_of(
     """Return the partitions that a read of a partitioned table, or of its past version, touches.
 
     `ask` gets the existing partitions, and those that the version had and that no longer exist. It
-    returns those that can have a wanted row, or None for all.
-
-    Raises:
-        VersionGoneError: such a partition of the version no longer exists.
+    returns those that can have a wanted row, or None for all. Raises VersionGoneError if such a
+    partition of the version no longer exists.
     """
     names = client.partition_names(table)
     lost = () if past is None else past.vanished(names)

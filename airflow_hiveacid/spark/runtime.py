@@ -247,10 +247,8 @@ def await_follower(spec: JobSpec) -> None:
     """Wait until a worker or a trigger follows this driver in its cluster.
 
     If the task ends or its worker dies before that, no process would kill this driver, so the
-    driver must not change anything.
-
-    Raises:
-        TaskKilledError: nothing followed this driver within `start_timeout_s`.
+    driver must not change anything. Raises TaskKilledError if nothing followed this driver within
+    `start_timeout_s`.
     """
     if spec.follower_uri is None:
         return

@@ -91,11 +91,8 @@ def read_script(
     """Return the statements of a SQL script, in order.
 
     Without a default `database`, all table names must include one. `parameters` are the values of
-    markers such as `:day`, by name.
-
-    Raises:
-        SqlTextError: a statement cannot be parsed, is not supported, or has different meanings in
-            Spark and Hive.
+    markers such as `:day`, by name. Raises SqlTextError if a statement cannot be parsed, is not
+    supported, or has different meanings in Spark and Hive.
     """
     markers = parameters or {}
     return tuple(_statement(span, database, markers) for span in statements_of(text, markers))

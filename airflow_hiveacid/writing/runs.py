@@ -272,11 +272,9 @@ class Run(Generic[_S, _V]):
         """Run the statements as one transaction, and return the job's result.
 
         If another transaction overtakes the job before the job publishes, the job restarts, at most
-        four times. The restarted job keeps its rank among the copies of the job.
-
-        Raises:
-            HiveAcidError: the job failed. Nothing was changed, with one exception: after
-                `CommitStateUnknownError`, it is unknown whether the transaction was committed.
+        four times. The restarted job keeps its rank among the copies of the job. Raises
+        HiveAcidError if the job failed. Nothing was changed, with one exception: after
+        `CommitStateUnknownError`, it is unknown whether the transaction was committed.
         """
         restart_state = restarts.RestartState(not_kept=self.not_kept)
 

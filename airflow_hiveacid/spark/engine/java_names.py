@@ -95,11 +95,9 @@ def call_of_any_release(
     """Call a constructor or method of Spark that newer releases have given further options.
 
     Spark 4.2 added an option to `DataSource`, and 4.3 one to `OrcFilters.createFilter`, each at the
-    end and with the default None. The first call of a process finds out their number.
-
-    Raises:
-        UnknownJavaCallError: this release has no such call, with up to two more options.
-        Py4JJavaError: the call failed.
+    end and with the default None. The first call of a process finds out their number. Raises
+    UnknownJavaCallError if this release has no such call, with up to two more options. Raises
+    Py4JJavaError if the call failed.
     """
     # py4j makes a new object at each access to a method, but not to a class of `JavaNames`.
     key = call.command_header if isinstance(call, JavaMember) else call

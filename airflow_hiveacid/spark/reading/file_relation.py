@@ -124,10 +124,8 @@ def rows_of_files(
 ) -> DataFrame:
     """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
 
-    There is at least one file; no file is opened before the frame is computed.
-
-    Raises:
-        UnknownJavaCallError: this release of Spark takes no files in this way.
+    There is at least one file; no file is opened before the frame is computed. Raises
+    UnknownJavaCallError if this release of Spark takes no files in this way.
     """
     jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql

@@ -53,12 +53,9 @@ def load_parquet(
     """Read Parquet files, even if their timestamps are in nanoseconds.
 
     `source` is the source's name in messages. A setting of the session that the files need remains
-    set.
-
-    Raises:
-        SourceUnreadableError: a map's keys are in nanoseconds, or the files' timestamps differ in
-            kind. Computing the frame also raises this error if a value has digits below the
-            microsecond.
+    set. Raises SourceUnreadableError if a map's keys are in nanoseconds, or the files' timestamps
+    differ in kind. Computing the frame also raises this error if a value has digits below the
+    microsecond.
     """
     spark.conf.unset(_AS_LONG)
     try:
@@ -240,13 +237,11 @@ def load_source(
     """Read a source, lazily.
 
     `tables` are the frames of the tables in `tables_of`, read under the job's snapshot. With
-    `allows_unsafe`, the source's query may call Java and read files of the driver.
-
-    Raises:
-        SourceNotFoundError: the source does not exist (yet).
-        SourceUnreadableError: the source's format is unknown, or its query cannot be resolved.
-        UnsafeTextError: the source's query contains a call that is not allowed.
-        StorageError: the source cannot be opened for a different reason, such as an outage.
+    `allows_unsafe`, the source's query may call Java and read files of the driver. Raises
+    SourceNotFoundError if the source does not exist (yet). Raises SourceUnreadableError if the
+    source's format is unknown, or its query cannot be resolved. Raises UnsafeTextError if the
+    source's query contains a call that is not allowed. Raises StorageError if the source cannot be
+    opened for a different reason, such as an outage.
     """
     try:
         views = tables

@@ -53,14 +53,11 @@ def feed_changes(job: JobContext) -> JobResult:
 
     After an error, no range was published.
 
-    Raises:
-        ChangesGoneError: files with these changes may have been removed. FeedError: the feed
-        belongs to a different table, or selects different rows of the table. The
-            same error is raised if a partition was dropped, or if a partition with older rows was
-            added.
-        ConfigurationError: this run has already written a range with different arguments, or the
-            primary key that the feed uses has changed.
-        FeedOvertakenError: a different job has continued the feed.
+    Raises ChangesGoneError if files with these changes may have been removed, and FeedError if the
+    feed belongs to a different table or selects different rows, or if a partition was dropped, or
+    one with older rows was added. Raises ConfigurationError if this run has already written a range
+    with different arguments, or the primary key that the feed uses has changed, and
+    FeedOvertakenError if a different job has continued the feed.
     """
     spec = job.job_of(ChangeFeedSpec)
     give_store_settings(job.spark)

@@ -72,10 +72,8 @@ def decompress(
 
     `kind` may be a number that only later ORC releases define. `block_bytes` is the largest size of
     an expanded chunk; without this limit, a few bytes could expand to gigabytes. Every section may
-    expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size.
-
-    Raises:
-        UnsupportedFileError: the compression is LZO or an unknown method.
+    expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size. Raises
+    UnsupportedFileError if the compression is LZO or an unknown method.
     """
     if kind == Compression.NONE:
         return data

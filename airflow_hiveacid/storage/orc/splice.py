@@ -83,11 +83,9 @@ def splice(
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
-    `ahead` is a second reader of the same file, to use if the pieces are large.
-
-    Raises:
-        EOFError: the source is too short for the pieces. If the pieces are large, this error is
-            raised by a later read instead.
+    `ahead` is a second reader of the same file, to use if the pieces are large. Raises EOFError if
+    the source is too short for the pieces. If the pieces are large, this error is raised by a later
+    read instead.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:

@@ -88,8 +88,7 @@ def count_objects(section: bytes, shape: Shape, most: int) -> int:
         >>> count_objects(two_stripes, FOOTER, 9)
         2
 
-    Raises:
-        DecodeError: the bytes are not a protobuf message.
+    Raises DecodeError if the bytes are not a protobuf message.
     """
     count = 0
     stack = [(0, len(section), shape)]
@@ -158,12 +157,9 @@ _OF_ANY_WIDTH: Final = frozenset({TypeKind.STRUCT, TypeKind.UNION})
 def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTail:
     """Read the tail of one ORC file and check it.
 
-    The file is read only up to `size` bytes, by default to its end.
-
-    Raises:
-        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
-            The error is also raised if a writer has the file open, and the store's client cannot
-            read flushed bytes.
+    The file is read only up to `size` bytes, by default to its end. Raises UnsupportedFileError if
+    the file is encrypted, or compressed with LZO or an unknown method. The error is also raised if
+    a writer has the file open, and the store's client cannot read flushed bytes.
     """
     with file_errors("read", path), fs.open_input_file(path) as source:
         end = source.size() if size is None else size
@@ -200,11 +196,9 @@ def parse_tail(
 ) -> OrcTail:
     """Parse a tail from the last bytes of a file; `data` may begin before the tail.
 
-    `beginning` returns the first bytes of the file. By default, only `data` is known.
-
-    Raises:
-        CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or
-            `file_length`.
+    `beginning` returns the first bytes of the file. By default, only `data` is known. Raises
+    CorruptFileError if the bytes do not end with a tail, or the tail contradicts itself or
+    `file_length`.
     """
     postscript, end = _postscript(path, data, beginning)
     if _tail_length(path, postscript, end, len(data)) > len(data):

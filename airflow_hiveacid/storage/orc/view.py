@@ -83,9 +83,8 @@ def read_view(
 ) -> Iterator[pa.RecordBatch]:
     """Read a view's rows in file order, in batches of at most `batch_rows` rows.
 
-    Raises:
-        UnsupportedFileError: a map has a NULL key.
-        ConfigurationError: decoding needs a time zone database, but it is missing.
+    Raises UnsupportedFileError if a map has a NULL key. Raises ConfigurationError if decoding needs
+    a time zone database, but it is missing.
     """
     shown = _shown(tail, view)
     if not shown.footer.rows:

@@ -80,13 +80,10 @@ def plain_files(
     """Return the visible files of one root.
 
     If `with_originals`, files outside of bases and deltas are read (`READS_ORIGINALS`). For `text`
-    and `columns`, see `PlainFile`.
-
-    Raises:
-        CorruptFileError: there are delete events. An insert-only table must not have any.
-        UnsupportedFileError: a delta contains both visible and invisible rows, or a file in a base
-            or delta may be data. The same error is raised if a file is outside of bases and deltas,
-            and `with_originals` is False.
+    and `columns`, see `PlainFile`. Raises CorruptFileError if there are delete events. An
+    insert-only table must not have any. Raises UnsupportedFileError if a delta contains both
+    visible and invisible rows, or a file in a base or delta may be data. The same error is raised
+    if a file is outside of bases and deltas, and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:

@@ -151,9 +151,8 @@ class ParquetFacts:
 def parquet_errors(path: str) -> Iterator[None]:
     """Convert Arrow's exceptions for a damaged file to our errors.
 
-    Raises:
-        UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
-            takes to decode the file, such as LZO.
+    Raises UnsupportedFileError if the name of a column or field is not UTF-8, or Arrow lacks what
+    it takes to decode the file, such as LZO.
     """
     with file_errors("read", path):
         try:
@@ -205,9 +204,8 @@ def facts_of(
     The row count is checked, because a damaged file may seem empty.
 
     `unchecked` is the same file, if its column chunks were not checked (`require_readable_chunks`).
-
-    Raises:
-        CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
+    Raises CorruptFileError if the number of rows in the footer differs from the sum of the row
+    groups.
     """
     metadata = opened.metadata
     rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))

@@ -66,12 +66,10 @@ def text_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    `columns` are all data columns, in the table's order; `wanted` are those to return.
-
-    Raises:
-        UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The
-            same error is raised if lines have different numbers of fields, or if a value is not
-            spelled as Hive spells it.
+    `columns` are all data columns, in the table's order; `wanted` are those to return. Raises
+    UnsupportedFileError if the compression is not gzip or bzip2, or a type is not supported. The
+    same error is raised if lines have different numbers of fields, or if a value is not spelled as
+    Hive spells it.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():

@@ -69,11 +69,9 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
     """Open a file for writing in this format; create its directory if it is missing.
 
     `format_` is any format but OTHER. `table` is for messages; by default, it is the path.
-    `timestamps` is the unit of a Parquet file; other formats accept any unit.
-
-    Raises:
-        UnsupportedTableError: a column has a type that the format cannot store, or the format is
-            OTHER.
+    `timestamps` is the unit of a Parquet file; other formats accept any unit. Raises
+    UnsupportedTableError if a column has a type that the format cannot store, or the format is
+    OTHER.
     """
     label = path if table is None else table
     match format_:

@@ -150,9 +150,7 @@ class ChangeFeed:
 
         Tasks have written the files to `directory`; `sizes` has their bytes by name. `guard` is
         called directly before the range appears; if it raises an error, the range does not appear.
-
-        Raises:
-            FeedOvertakenError: a different writer continued from the same version.
+        Raises FeedOvertakenError if a different writer continued from the same version.
         """
         fs, path = open_location(directory)
         if not traits_of(fs).renames:
@@ -254,8 +252,7 @@ def _text_of(note: FeedNote) -> bytes:
 def feed_note(location: str, content: bytes) -> FeedNote:
     """Parse the note of a range.
 
-    Raises:
-        FeedError: the note is invalid, or leads to a path outside the range.
+    Raises FeedError if the note is invalid, or leads to a path outside the range.
     """
     try:
         note = read_note(FeedNote, content, location, version=_NOTE_VERSION)

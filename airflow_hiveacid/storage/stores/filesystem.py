@@ -51,14 +51,11 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
     FileNotFoundError is not converted, because the caller decides what a missing file means.
 
-    `action` is a verb for the message, such as "read", "write" or "list".
-
-    Raises:
-        ConfigurationError: the file is encrypted, and no key provider is configured.
-        LocationPermissionError: the file system denied the action.
-        StoreFullError: the store is full, or a quota is exceeded.
-        StoreUnavailableError: the store could not be reached, or temporarily refuses changes.
-        StorageError: the action failed for a different reason.
+    `action` is a verb for the message, such as "read", "write" or "list". Raises ConfigurationError
+    if the file is encrypted, and no key provider is configured. Raises LocationPermissionError if
+    the file system denied the action. Raises StoreFullError if the store is full, or a quota is
+    exceeded. Raises StoreUnavailableError if the store could not be reached, or temporarily refuses
+    changes. Raises StorageError if the action failed for a different reason.
     """
     try:
         yield
@@ -97,11 +94,8 @@ def file_errors(action: str, path: str) -> Iterator[None]:
 def require_directory(fs: pafs.FileSystem, root: str, location: str) -> None:
     """Require that a location is a directory.
 
-    On a store without empty directories, the location may be missing.
-
-    Raises:
-        LocationNotFoundError: the location does not exist.
-        ConfigurationError: the location is a file.
+    On a store without empty directories, the location may be missing. Raises LocationNotFoundError
+    if the location does not exist. Raises ConfigurationError if the location is a file.
     """
     kind = fs.get_file_info(root).type
     if kind == pafs.FileType.NotFound and traits_of(fs).keeps_directories:
@@ -222,10 +216,7 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 
     On a local disk, a rename replaces an empty directory; libhdfs moves the source into an existing
     one (HIVE-25600). So the target is checked before the rename and, on such a store, also after
-    it.
-
-    Raises:
-        DirectoryExistsError: the target exists; source and target were not changed.
+    it. Raises DirectoryExistsError if the target exists; source and target were not changed.
     """
     if exists(fs, target):
         raise errors.DirectoryExistsError(path=target)
@@ -278,10 +269,8 @@ def check_writable(location: str) -> None:
     """Check that directories can be created at a location; create and remove a hidden directory.
 
     Permission bits do not suffice, because an ACL, a mount option or the server may override them.
-
-    Raises:
-        ConfigurationError: the location is a file. The same error is raised if the location is in
-            an encryption zone, and no KMS is configured.
+    Raises ConfigurationError if the location is a file. The same error is raised if the location is
+    in an encryption zone, and no KMS is configured.
     """
     fs, root = open_location(location)
     with storage_errors("write", location):

@@ -70,8 +70,7 @@ def settings_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 def umask_of(settings: Mapping[str, str]) -> int:
     """Return the umask: the permission bits that new files and directories do not get.
 
-    Raises:
-        ConfigurationError: the umask is not octal, and does not have the form `u=rwx,g=rx,o=`.
+    Raises ConfigurationError if the umask is not octal, and does not have the form `u=rwx,g=rx,o=`.
     """
     text = settings.get(_UMASK, _DEFAULT_UMASK)
     if _OCTAL.match(text):
@@ -143,8 +142,7 @@ def travelling(settings: Mapping[str, str]) -> dict[str, str]:
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return this process's settings; settings from the driver override settings in files.
 
-    Raises:
-        ConfigurationError: a file cannot be read, or the environment variable is not JSON.
+    Raises ConfigurationError if a file cannot be read, or the environment variable is not JSON.
     """
     text = environment.get(VARIABLE, "{}")
     try:

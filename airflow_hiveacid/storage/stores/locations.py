@@ -56,9 +56,8 @@ LOCAL_STORE: Final = "file://"
 def open_location(location: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of a location, and the path that `locate` returns.
 
-    Raises:
-        ConfigurationError: the location is empty or relative, its scheme is unknown, or the store's
-            client is missing.
+    Raises ConfigurationError if the location is empty or relative, its scheme is unknown, or the
+    store's client is missing.
     """
     store, path = locate(location)
     return client_of(store), path

@@ -124,8 +124,7 @@ class FileWriter(OpenFile):
     def close(self) -> None:
         """Send the buffered bytes and complete the file; a second call does nothing.
 
-        Raises:
-            OSError: the file is incomplete, and never will be complete.
+        Raises OSError if the file is incomplete, and never will be complete.
         """
         if self.closed:
             return

@@ -139,10 +139,8 @@ class Staging:
     def accept(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
         """Accept an attempt's file: move the file into the staged directory; return the new path.
 
-        On a store without renames, the file stays at its path until it is published.
-
-        Raises:
-            DirectoryExistsError: a different attempt was accepted before.
+        On a store without renames, the file stays at its path until it is published. Raises
+        DirectoryExistsError if a different attempt was accepted before.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
         if not traits.traits_of(fs).renames:
@@ -176,10 +174,7 @@ class Staging:
 
         If a target exists, or a directory was not built, this method renames nothing. If a rename
         fails, earlier directories stay published. If their write ID is aborted, readers ignore
-        these directories.
-
-        Raises:
-            DirectoryExistsError: a target exists; it is unchanged.
+        these directories. Raises DirectoryExistsError if a target exists; it is unchanged.
         """
         fs, root = open_location(self.root)
         _, table = open_location(self.location)
@@ -211,12 +206,10 @@ class Staging:
         """Make a directory visible file by file; return its final path.
 
         Publish data files first. A reader that found only a compaction's marker would read no rows
-        from the directory. Files of a task's other attempts are never published.
-
-        Raises:
-            DirectoryExistsError: the directory exists, or another writer is creating it.
-            StorageError: an attempt did not write one of `files`, or publishing failed. Some files
-                may be visible.
+        from the directory. Files of a task's other attempts are never published. Raises
+        DirectoryExistsError if the directory exists, or another writer is creating it. Raises
+        StorageError if an attempt did not write one of `files`, or publishing failed. Some files
+        may be visible.
         """
         fs, target = open_location(self.final_path(directory))
         if exists(fs, target):
@@ -260,9 +253,8 @@ class Staging:
 def check_publishable(table: object, location: str) -> None:
     """Check that directories at a location can be published without exposing half a directory.
 
-    Raises:
-        UnsupportedTableError: the location's store is untested, and no setting allows changes on
-            it.
+    Raises UnsupportedTableError if the location's store is untested, and no setting allows changes
+    on it.
     """
     scheme = scheme_of(location)
     if traits.renames_directories(scheme) or traits.publishes_files(scheme):

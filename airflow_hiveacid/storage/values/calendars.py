@@ -103,9 +103,7 @@ def proleptic_dates(
     """Return an Arrow array of dates in the proleptic calendar.
 
     `is_proleptic` states whether `dates` are in this calendar; None means that it is unknown.
-
-    Raises:
-        UnsupportedFileError: a date is before 1582-10-15, and its calendar is unknown.
+    Raises UnsupportedFileError if a date is before 1582-10-15, and its calendar is unknown.
     """
     old_days = dates.cast(pa.int32()).fill_null(0).to_numpy()
     if is_proleptic or old_days.min(initial=0) >= SWITCHOVER_DAY:

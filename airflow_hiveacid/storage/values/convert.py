@@ -88,11 +88,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
 
     `columns` are in the table's order; `wanted` are those to plan for, in the order of the result.
     `zone` is that of the writer; None means UTC. `is_hives`: a file without ACID columns was
-    written into an ACID table (`is_hybrid`).
-
-    Raises:
-        UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a
-            column may have been renamed.
+    written into an ACID table (`is_hybrid`). Raises UnsupportedFileError if a column's type in the
+    file cannot be read as the table's type, or a column may have been renamed.
     """
     hybrid = is_hybrid(tail, is_hives=is_hives or struct_id != 0)
     source = converters.ColumnFile(tail=tail, form=form, hybrid=hybrid, zone=zone)

@@ -80,11 +80,8 @@ class _Findings:
 def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> FittedRows:
     """Check one batch of rows; convert it to the values to store.
 
-    `rows` is a struct without NULL, with the fields of `nodes`.
-
-    Raises:
-        TypeMismatchError: a string is too long for its column, or a timestamp has a fraction in the
-            last second before 1970.
+    `rows` is a struct without NULL, with the fields of `nodes`. Raises TypeMismatchError if a
+    string is too long for its column, or a timestamp has a fraction in the last second before 1970.
     """
     findings = _Findings(table=table, is_orc=True)
     return FittedRows(

@@ -78,10 +78,8 @@ def promote(array: pa.Array, wanted: hive.HiveType) -> pa.Array | None:
     """Convert values to a different type; return None if there is no such conversion.
 
     In `array` and the result, timestamps are pairs (`timestamps.PAIR_TYPE`). A char in `array` must
-    not be padded.
-
-    Raises:
-        OutOfRangeError: Hive would return a date or time that this module cannot represent.
+    not be padded. Raises OutOfRangeError if Hive would return a date or time that this module
+    cannot represent.
     """
     match wanted:
         case hive.PrimitiveType(name=name) if name in _INTEGERS:

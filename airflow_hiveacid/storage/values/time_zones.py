@@ -152,8 +152,7 @@ class TimeZone:
 def zone_of(name: str) -> TimeZone:
     """Return the zone with this name.
 
-    Raises:
-        LookupError: neither Java's rules nor the database contain the name.
+    Raises LookupError if neither Java's rules nor the database contain the name.
     """
     if name in _FIXED:
         return _fixed(_FIXED[name] * _HOUR_S)

@@ -162,9 +162,8 @@ def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
 def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Resolved, ...]:
     """Resolve expressions that can use only the columns of a frame.
 
-    Raises:
-        AnalysisException, ParseException: Spark cannot parse or resolve an expression.
-        NotOfOneRowError, RefusedTextError, UnboundParameterError: see these classes.
+    Raises AnalysisException or ParseException if Spark cannot parse or resolve an expression. For
+    NotOfOneRowError, RefusedTextError and UnboundParameterError, see these classes.
     """
     output = _Output.of(frame)
     return _resolved(output, _found(frame, texts, moment))
@@ -417,11 +416,9 @@ def resolved(
 ) -> tuple[Resolved, ...]:
     """Resolve expressions that can use only the columns of a frame.
 
-    Raises:
-        UnknownColumnError: an expression uses a column that the frame does not have.
-        ExpressionError: an expression cannot be resolved for a different reason, or needs or
-            returns more than one row.
-        UnsafeTextError: an expression contains a call that is not allowed.
+    Raises UnknownColumnError if an expression uses a column that the frame does not have. Raises
+    ExpressionError if an expression cannot be resolved for a different reason, or needs or returns
+    more than one row. Raises UnsafeTextError if an expression contains a call that is not allowed.
     """
     try:
         return resolve(frame, texts, moment)

@@ -90,9 +90,8 @@ def parsed_expressions(
 ) -> list[JavaObject]:
     """Parse expressions with Spark's parser, and bind the values of their parameters.
 
-    Raises:
-        ParseException: Spark cannot parse an expression.
-        RefusedTextError, UnboundParameterError: see these classes.
+    Raises ParseException if Spark cannot parse an expression. For RefusedTextError and
+    UnboundParameterError, see these classes.
     """
     binder = _Binder.of(spark, jvm, terms)
     parser = _parser(spark, jvm)

@@ -48,10 +48,8 @@ def require_rows(
     major compaction drops it.
 
     `present` are the buckets of the names of the files with rows. `stored` returns the buckets of
-    the rows in these files. It is called only if a bucket is not in `present`.
-
-    Raises:
-        DanglingDeleteError: a bucket without a file has any other visible delete event.
+    the rows in these files. It is called only if a bucket is not in `present`. Raises
+    DanglingDeleteError if a bucket without a file has any other visible delete event.
     """
     resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
     for file, facts in deletes:

@@ -39,10 +39,8 @@ class OldRows:
         """Return the wanted columns of the old row versions.
 
         `rows` has `_file` (the number of a file) and the identity columns, and is sorted by them.
-        In each call, the rows must come after the rows of the previous call.
-
-        Raises:
-            CorruptFileError: a row that is visible in the snapshot is missing in its file.
+        In each call, the rows must come after the rows of the previous call. Raises
+        CorruptFileError if a row that is visible in the snapshot is missing in its file.
         """
         pieces: list[pa.StructArray] = []
         start = 0

@@ -121,8 +121,7 @@ def read_identity(
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
     """Return the columns with these names, in this order; None means all columns.
 
-    Raises:
-        UnknownColumnError: the table does not have one of these columns.
+    Raises UnknownColumnError if the table does not have one of these columns.
     """
     if names is None:
         return tuple(columns)

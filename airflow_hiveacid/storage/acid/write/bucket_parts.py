@@ -61,11 +61,9 @@ class SplitCompaction:
     def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
         """Return the work that remains after the parts: to join them, and to merge delete events.
 
-        `done` are the parts' results, in identity order.
-
-        Raises:
-            CorruptFileError: the parts have read a different number of rows than the files contain,
-                because statistics in a file are wrong.
+        `done` are the parts' results, in identity order. Raises CorruptFileError if the parts have
+        read a different number of rows than the files contain, because statistics in a file are
+        wrong.
         """
         rows_read = sum(part.rows_read for part in done)
         if rows_read != self.rows:

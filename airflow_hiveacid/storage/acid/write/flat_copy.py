@@ -109,11 +109,9 @@ class CopiedFile:
 def copy_flat(work: FlatCopy, uri_of: Callable[[str | None], str]) -> CopiedFile | None:
     """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
-    `uri_of` takes the value of the key column and returns the URI of the new file.
-
-    Raises:
-        UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be
-            copied.
+    `uri_of` takes the value of the key column and returns the URI of the new file. Raises
+    UnsupportedFileError if a flat file has a different layout, so its rows must be decoded to be
+    copied.
     """
     filled = _filled(work)
     first = next(filled, None)

@@ -86,10 +86,7 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         """Open the file; create its directory if it is missing.
 
         The last component of `path` is `bucket_NNNNN`. `table` is for messages; by default, it is
-        the path.
-
-        Raises:
-            InvalidNameError: the path does not end with the name of a bucket file.
+        the path. Raises InvalidNameError if the path does not end with the name of a bucket file.
         """
         name = parse_file_name(posixpath.basename(path))
         if not isinstance(name, BucketFileName):
@@ -113,13 +110,11 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         """Append events; each identity must be greater than all earlier identities.
 
         `batch` has the schema `acid_schema(columns)`. Timestamps may have any unit, but all batches
-        must use the same unit. Values of `char` columns may be padded or unpadded.
-
-        Raises:
-            CorruptFileError: identities do not ascend, or an event has a different bucket or
-                operation than the file. No event of the batch was written.
-            TypeMismatchError: the batch has a different schema, or a value cannot be stored.
-            ConfigurationError: the batch needs pyorc, but pyorc is not installed.
+        must use the same unit. Values of `char` columns may be padded or unpadded. Raises
+        CorruptFileError if identities do not ascend, or an event has a different bucket or
+        operation than the file. No event of the batch was written. Raises TypeMismatchError if the
+        batch has a different schema, or a value cannot be stored. Raises ConfigurationError if the
+        batch needs pyorc, but pyorc is not installed.
         """
         if not batch.num_rows:
             return

@@ -52,11 +52,9 @@ _LONE_SLEEP_MS: Final = 15_000
 def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     """Return the file system of a name node, a name service or a mount table.
 
-    Without an authority, this is the default file system. No name node is called yet.
-
-    Raises:
-        ConfigurationError: hdfs-native, or a setting that it needs, is missing.
-        StoreUnavailableError: the KDC does not respond.
+    Without an authority, this is the default file system. No name node is called yet. Raises
+    ConfigurationError if hdfs-native, or a setting that it needs, is missing. Raises
+    StoreUnavailableError if the KDC does not respond.
     """
     settings = hadoop_settings.given_settings()
     root = root_uri(scheme, authority, settings)

@@ -81,10 +81,8 @@ class HdfsHandler(StoreHandler):
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         """Return the file information of everything in a directory.
 
-        Raises:
-            FileNotFoundError: the directory is required but missing, or a directory below it was
-                removed during the listing.
-            NotADirectoryError: the path is a file.
+        Raises FileNotFoundError if the directory is required but missing, or a directory below it
+        was removed during the listing. Raises NotADirectoryError if the path is a file.
         """
         top = selector.base_dir.rstrip("/") or "/"
         infos = self._children(top, is_optional=selector.allow_not_found)
@@ -142,11 +140,9 @@ class HdfsHandler(StoreHandler):
     def move(self, src: str, dest: str) -> None:
         """Rename a file or directory; only a file may replace an existing file.
 
-        The name node itself enforces this rule, so no other process can interfere.
-
-        Raises:
-            FileNotFoundError: the source or the target's parent is missing.
-            FileExistsError: the source is a directory, and the target exists.
+        The name node itself enforces this rule, so no other process can interfere. Raises
+        FileNotFoundError if the source or the target's parent is missing. Raises FileExistsError if
+        the source is a directory, and the target exists.
         """
         is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
         self._ask(src, partial(self._client.rename, src, dest, is_file))

@@ -93,10 +93,8 @@ class Ledger(json_files.NotesOfTable):
     def entries(self, job_key: str) -> tuple[LedgerEntry, ...]:
         """Return all entries of a job for this table: first prepared, then confirmed entries.
 
-        An entry with damaged content has only the data from its file name.
-
-        Raises:
-            StorageError: an entry cannot be read at the moment, so its content is unknown.
+        An entry with damaged content has only the data from its file name. Raises StorageError if
+        an entry cannot be read at the moment, so its content is unknown.
         """
         for _ in range(_LOOKS):
             found = self._entries(job_key, self._list())

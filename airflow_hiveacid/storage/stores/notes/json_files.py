@@ -54,8 +54,7 @@ def packed_json(body: Mapping[str, object]) -> bytes:
 def whole_number(value: object) -> int:
     """Return a number of a note that counts something, or identifies a write or a queue entry.
 
-    Raises:
-        ValueError: the value is not a whole number from -1 to the largest of Hive's numbers.
+    Raises ValueError if the value is not a whole number from -1 to the largest of Hive's numbers.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= LONG_MAX:
         raise ValueError(f"{value!r:.40} is not a number from -1 to {LONG_MAX}")
@@ -65,8 +64,7 @@ def whole_number(value: object) -> int:
 def seconds(value: object) -> float:
     """Return a time of a note in seconds since 1970, or a length of time.
 
-    Raises:
-        ValueError: the value is not a number of seconds up to the year 9999.
+    Raises ValueError if the value is not a number of seconds up to the year 9999.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r:.40} is not a number of seconds")  # noqa: TRY004 - see Raises
@@ -114,8 +112,7 @@ def read_notes(
 ) -> tuple[_T, ...]:
     """Read a file with one note, or with a list of notes in the field `listed_as`; see `read_note`.
 
-    Raises:
-        CorruptFileError: the content is invalid, or a different release wrote the notes.
+    Raises CorruptFileError if the content is invalid, or a different release wrote the notes.
     """
     try:
         body = json.loads(content)

@@ -127,8 +127,7 @@ def owner_uri(location: str) -> str:
 def noted_owner(location: str) -> Owner | None:
     """Return the noted owner of a table's directory; None if there is no note.
 
-    Raises:
-        CorruptFileError: the note is invalid, so the owner is unknown.
+    Raises CorruptFileError if the note is invalid, so the owner is unknown.
     """
     uri = owner_uri(location)
     try:

@@ -189,8 +189,7 @@ class VersionNotes(json_files.NotesOfTable):
     def promises(self) -> Promises:
         """Return all notes about the guarantee to keep versions.
 
-        Raises:
-            CorruptFileError: a horizon is damaged, so it is unknown which versions are gone.
+        Raises CorruptFileError if a horizon is damaged, so it is unknown which versions are gone.
         """
         while True:
             found = self._promises()
@@ -310,8 +309,7 @@ class VersionNotes(json_files.NotesOfTable):
     def tags(self) -> tuple[Tag, ...]:
         """Return all tags, sorted by name, including expired tags.
 
-        Raises:
-            CorruptFileError: a tag is damaged, so it is unknown which files it needs.
+        Raises CorruptFileError if a tag is damaged, so it is unknown which files it needs.
         """
         newest = {tag.name: tag for tag in sorted(self.noted_tags(), key=lambda tag: tag.made_s)}
         return tuple(newest[name] for name in sorted(newest))

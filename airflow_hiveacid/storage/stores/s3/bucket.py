@@ -149,8 +149,7 @@ class S3Bucket:
     def put_once(self, key: str, content: bytes, mark: str) -> None:
         """Create an object; do nothing if an object with this mark already exists.
 
-        Raises:
-            FileExistsError: an object of another writer exists.
+        Raises FileExistsError if an object of another writer exists.
         """
         try:
             self._conditionally(key, partial(self._put, key, content, mark, IfNoneMatch="*"))
@@ -216,10 +215,8 @@ class S3Bucket:
 
         If S3's answer to an earlier call was lost, the upload no longer exists, but its object
         does. The object's mark then shows whether the writer of this upload created the object.
-
-        Raises:
-            FileExistsError: with `once`, an object of another writer exists.
-            OSError: the upload was aborted earlier, or cannot be completed.
+        Raises FileExistsError if, with `once`, an object of another writer exists. Raises OSError
+        if the upload was aborted earlier, or cannot be completed.
         """
         call = partial(
             self._api.complete_multipart_upload,

@@ -86,8 +86,7 @@ class S3Handler(StoreHandler):
     def delete_dir(self, path: str) -> None:
         """Delete everything below a path, and abort uploads that are recorded in notes there.
 
-        Raises:
-            FileNotFoundError: there is nothing below the path.
+        Raises FileNotFoundError if there is nothing below the path.
         """
         key = self._key(path)
         if not key:
@@ -154,11 +153,9 @@ class S3Handler(StoreHandler):
     def publish(self, attempt_path: str, size_bytes: int) -> None:
         """Make an attempt's file visible if it has the size that the task reported.
 
-        Raises:
-            FileNotFoundError: the attempt has written no file.
-            FileExistsError: a different file with the same name exists.
-            OSError: the file has a different size. The same error is raised if the file's upload
-                was aborted, or cannot be completed.
+        Raises FileNotFoundError if the attempt has written no file. Raises FileExistsError if a
+        different file with the same name exists. Raises OSError if the file has a different size.
+        The same error is raised if the file's upload was aborted, or cannot be completed.
         """
         note = streams.StagedUpload.read(self._bucket, self._key(attempt_path))
         if note.size_bytes != size_bytes:
