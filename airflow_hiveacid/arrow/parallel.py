@@ -26,10 +26,7 @@ def read_in_order(
     threads: int,
     most_bytes: int = READ_AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of every piece, piece by piece; at most `threads` are read at a time.
-
-    An error of a piece is raised after the batches before it.
-    """
+    """Yield the batches of every piece, in order, and then its error; `threads` read ahead."""
     if threads <= 1 or len(pieces) <= 1:
         for piece in pieces:
             yield from read(piece)

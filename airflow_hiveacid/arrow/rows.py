@@ -36,10 +36,7 @@ class ArrowStream(Protocol):
 
 
 def rows_of(rows: ArrowStream) -> pa.Table:
-    """Return Arrow data as one table in memory.
-
-    Raises ConfigurationError if the value is not Arrow data, or two columns have one name.
-    """
+    """Return Arrow data as one table, or raise ConfigurationError, as for equal names."""
     if not hasattr(rows, "__arrow_c_stream__"):
         raise errors.ConfigurationError(
             f"rows must be Arrow data, such as a pyarrow.Table, but found a {type(rows).__name__};"
@@ -90,11 +87,7 @@ def check_not_null(table: TableInfo, values: Values) -> None:
 
 
 def check_days(values: Values, names: Iterable[str]) -> None:
-    """Check that the dates in columns that are compared mean the same day in every engine.
-
-    Raises:
-        SparkNeededError: a date is before 1582-10-15, where calendars differ, or after 9999-12-31.
-    """
+    """Raise SparkNeededError for days before 1582-10-15 or after 9999-12-31 in these columns."""
     for name in names:
         if pa.types.is_date32(values[name].type):
             ends = pc.min_max(values[name].cast(pa.int32())).as_py()
@@ -173,11 +166,7 @@ class _Conversion:
         return result
 
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
-        """Return the type in which values are written.
-
-        Timestamps keep the caller's unit in ORC: nanoseconds lack the years before 1678 and after
-        2261. Other formats have microseconds.
-        """
+        """Return the type in which values are written: in ORC, with the unit of the caller."""
         unit = found.unit if self._is_orc and pa.types.is_timestamp(found) else "us"
         return with_leaf_types(
             target, lambda t: pa.timestamp(unit, t.tz) if pa.types.is_timestamp(t) else t

@@ -92,10 +92,7 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
 
 
 def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
-    """Return the plan of a scan: the columns of `schema`, the rows that meet the condition.
-
-    Raises SparkNeededError if engines may read the value of a partition differently.
-    """
+    """Return the plan of a scan; raise SparkNeededError for an ambiguous partition value."""
     table = view.table
     used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
     types = {field.name: field.type for field in schema_of(table)}

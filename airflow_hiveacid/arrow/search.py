@@ -77,10 +77,7 @@ class Search:
     pick: Pick | None
 
     def find(self, view: TableView, limits: Limits) -> list[FileRows]:
-        """Return the live rows, file by file, in ascending order of row ID within a file.
-
-        Raises SparkNeededError if there is too much to read, or there are too many rows.
-        """
+        """Return the live rows, file by file, in order of row ID; SparkNeededError if too many."""
         reading = [part for part in self._files(view) if part.stripes]
         limits.check_reading(sum(part.rows for part in reading), 0)
         limits.check_reading(0, sum(part.key_bytes(limits.key_bytes) for part in reading))
@@ -300,10 +297,7 @@ def _days(tail: OrcTail, column_id: int, stripe: int) -> tuple[dt.date, dt.date]
 def partition_constants(
     table: TableInfo, name: PartitionName, columns: Sequence[str]
 ) -> dict[str, Constant]:
-    """Return the values of some partition columns in a partition, as readers see them.
-
-    Raises SparkNeededError if engines may read a value differently.
-    """
+    """Return a partition's values as readers see them, or raise SparkNeededError."""
     texts = partition_texts(table.partition_columns, name)
     values: dict[str, Constant] = {}
     for column, text in zip(table.partition_columns, texts, strict=True):

@@ -315,10 +315,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
 def _pairs(
     found: FileRows, codes: np.ndarray, index: KeyIndex, limits: Limits
 ) -> tuple[FileRows, pa.Array]:
-    """Return each found row once for each source row with its key, and these source rows.
-
-    A key that occurs twice in the source gives two changes of one row, which the writer refuses.
-    """
+    """Return each found row once for each source row with its key, and these source rows."""
     order = np.argsort(index.of_rows, kind="stable")
     sorted_codes = index.of_rows[order]
     first = np.searchsorted(sorted_codes, codes, "left")

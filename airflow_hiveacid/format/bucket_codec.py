@@ -57,10 +57,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
-    """Decode a bucket property; ignore reserved bits, since Trino's writer can set them.
-
-    Raises InvalidNameError if the version is neither 0 nor 1, or the value exceeds signed 32 bits.
-    """
+    """Decode a bucket property, or raise InvalidNameError; Trino may set reserved bits."""
     version = bucket_property >> VERSION_SHIFT
     if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:
         raise InvalidNameError(name=str(bucket_property), what="bucket property")

@@ -59,10 +59,7 @@ def stored_as(name: str | None) -> Mapping[str, str | None]:
 
 
 def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
-    """Convert a dataclass value to JSON values, also fields that are None; `texts` become strings.
-
-    Raises TypeError if a nested value has a type that JSON does not allow.
-    """
+    """Convert a dataclass value to JSON, `texts` to strings, or raise TypeError."""
     if isinstance(value, texts):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -114,10 +111,7 @@ class Codec:
         return to_json(value, texts=tuple(self._texts))
 
     def read(self, cls: type[_T], data: object, path: str = "") -> _T:
-        """Return a value of a type from JSON values; `path` is the path of `data` in messages.
-
-        Raises MisfitError if a field is missing, unknown or of the wrong type.
-        """
+        """Return a value of a type from JSON, or raise MisfitError; `path` is for messages."""
         return cast("_T", self._reader(cls)(data, path))
 
     def _object(self, cls: type, data: object, path: str) -> object:

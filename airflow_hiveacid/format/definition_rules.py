@@ -104,10 +104,7 @@ def _holds_all(wide: DecimalType, narrow: DecimalType) -> bool:
 
 
 def partition_spelling(text: str, column_type: str) -> str:
-    """Return a partition value as Hive spells it in a partition name.
-
-    Raises ConfigurationError for another type's value, or an unsupported type.
-    """
+    """Return a partition value as Hive spells it; raise ConfigurationError if it does not fit."""
     hive_type = parse_type(column_type)
     spelling: str | None = None
     match hive_type:

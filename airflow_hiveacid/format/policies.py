@@ -39,10 +39,7 @@ class ConflictPolicy(enum.Enum):
 
 
 class WriteKind(enum.Enum):
-    """The kind of a job's change; it has only the distinctions that matter to other jobs.
-
-    OVERWRITE includes TRUNCATE. CHANGE is an UPDATE, DELETE or MERGE.
-    """
+    """The kind of a job's change: TRUNCATE is an OVERWRITE; UPDATE, DELETE, MERGE a CHANGE."""
 
     OVERWRITE = "overwrite"
     INSERT = "insert"

@@ -31,10 +31,7 @@ _Id = TypeVar("_Id", bound=int)
 
 
 class RangeVisibility(enum.Enum):
-    """How many write IDs of a range are visible (ValidWriteIdList.RangeResponse).
-
-    SOME means that each row must be checked; ALL means that no row needs a check.
-    """
+    """How many write IDs of a range are visible (RangeResponse); SOME: check each row."""
 
     NONE = "none"
     SOME = "some"

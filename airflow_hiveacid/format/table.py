@@ -148,10 +148,7 @@ class PartitionName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a name such as `month=1/day=2`, escaped as in a path; "" if unpartitioned.
-
-        Raises InvalidNameError if a component has no `=`.
-        """
+        """Parse a name such as `month=1/day=2`, or ""; raise InvalidNameError without `=`."""
         columns: list[str] = []
         values: list[str | None] = []
         for component in text.split("/") if text else ():
@@ -183,10 +180,7 @@ def _directory_bytes(column: str, value: str) -> int:
 
 
 def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> None:
-    """Raise InvalidNameError if a partition's values cannot be stored: too long, or with NUL.
-
-    `most_bytes` is the file system's limit for a directory name, if there is one.
-    """
+    """Raise InvalidNameError if a partition's values have NUL, or exceed `most_bytes`."""
     for column, value in zip(name.columns, name.values, strict=True):
         if value is None:
             continue

@@ -168,10 +168,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 # Cached: a table has few distinct types, and this runs for every column of every file.
 @functools.lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
-    """Parse a Hive type, including the aliases of Hive's grammar; case and blanks are ignored.
-
-    Raises InvalidNameError if it is not a Hive type, or no table column can have this type.
-    """
+    """Parse a Hive type or alias, in any case, or raise InvalidNameError."""
     parser = _Parser(text)
     parsed = parser.type()
     parser.end()

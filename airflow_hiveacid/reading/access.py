@@ -28,10 +28,7 @@ database query. Derby accepts about 400 partitions in one query.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """The partitions that a statement may touch; `names` is None if they are unknown.
-
-    `seen` contains all partition names from the metastore, if they were listed to find `names`.
-    """
+    """The partitions that a statement may touch (None if unknown), and those `seen` for it."""
 
     names: tuple[PartitionName, ...] | None = None
     seen: tuple[PartitionName, ...] = field(default=(), compare=False)
@@ -53,10 +50,7 @@ def touching(
     table: TableInfo,
     ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
 ) -> Callable[[], Touched]:
-    """Return a function that finds the touched partitions; it can be called several times.
-
-    `ask` may run Spark jobs, so it runs again only if the table's partitions have changed.
-    """
+    """Return a function that finds touched partitions, and asks again only if they changed."""
     remembered = functools.lru_cache(maxsize=1)(ask)
 
     def look() -> Touched:

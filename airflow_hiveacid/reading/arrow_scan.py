@@ -72,10 +72,7 @@ class PlainPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidPiece:
-    """Data files of one bucket, or stripes of one file, with their delete files.
-
-    `numbers` are those of the files; `position` is the column with the `POSITION_FIELDS`.
-    """
+    """Data files of a bucket, or stripes of a file, with their numbers and delete files."""
 
     numbers: tuple[int, ...]
     data: tuple[AcidFile, ...]

@@ -130,10 +130,7 @@ def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:
 
 
 def check_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Before any task runs, refuse a file with row changes from before Hive 3.
-
-    The task that would refuse it may never run, because other rows may satisfy `LIMIT 1`.
-    """
+    """Before any task runs, refuse a file with row changes from before Hive 3."""
     require_new_rows(file, tail)
     has_operations = tail.integer_range(row_schema.OPERATION_COLUMN_ID) is not None
     if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:

@@ -56,10 +56,7 @@ def arrow_schema(columns: str) -> pa.Schema:
 
 
 def work_of(piece: object) -> int:
-    """Return a piece's cost in bytes: the size of its table files, plus the cost of opening them.
-
-    A piece without table files costs as much as a whole task.
-    """
+    """Return a piece's cost in bytes: its table files, and opening them; or a whole task's."""
     sizes = [
         sum(map(work_of_file, _files(getattr(piece, field.name))))
         for field in dataclasses.fields(piece)  # type: ignore[arg-type] # all pieces are dataclasses

@@ -81,10 +81,7 @@ JobFunction = Callable[[JobContext], JobResult]
 
 
 def main(kind: str, job_function: JobFunction) -> NoReturn:
-    """Run one of our applications, and end the process with the result's exit code.
-
-    Python's clean-up is left out, because it takes too long for small jobs.
-    """
+    """Run one of our applications, and end the process with its code, without clean-up."""
     code = run_application(kind, job_function)
     logging.shutdown()
     sys.stdout.flush()

@@ -43,8 +43,8 @@ def bucket_ids(
 ) -> pa.Int32Array:
     """Return the bucket of each row.
 
-    `arrays` are one or more columns of equal length, in the order of CLUSTERED BY. `num_buckets` is
-    at least 1. `version` is the table property `bucketing_version`: 1 or 2.
+    `arrays` are one or more columns of equal length, in the order of CLUSTERED BY. `version` is the
+    table property `bucketing_version`: 1 or 2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).

@@ -38,10 +38,7 @@ def compact_tables(
     engine: CompactionEngine,
     check: Callable[[TablesPlan], None] = lambda _: None,
 ) -> JobResult:
-    """Compact the partitions that need it, of all transactional tables with matching names.
-
-    `check` may refuse the plan, before anything is changed.
-    """
+    """Compact the partitions of matching tables that need it; `check` may refuse the plan."""
     spec = job.job_of(CompactSpec)
     ended = nothing_in_window(job.spec, spec)
     if ended is not None:

@@ -115,10 +115,7 @@ class Compactor:
     window: Window
 
     def compact(self) -> CompactionOutcome:
-        """Compact the partition, if it is due and no other compactor works on it.
-
-        A failure that the same files would cause again is counted (`maintenance.pauses`).
-        """
+        """Compact the partition, if it is due and free; count failures (`maintenance.pauses`)."""
         plan = self.facts.plan(self.client)
         if isinstance(plan, compaction.NoCompaction):
             return self.facts.checked(self.facts.outcome(plan))
@@ -274,18 +271,12 @@ class Compactor:
         )
 
     def _confirm_writers(self, plan: compaction.CompactionPlan, snapshot: Snapshot) -> None:
-        """Confirm the ledger's entries of the writes that this compaction replaces.
-
-        Hive's cleaner may remove their directories as soon as this compaction is committed.
-        """
+        """Confirm the writes that this compaction replaces, before Hive's cleaner removes them."""
         write_ids = snapshot.write_ids(self.facts.table.ref)
         self.shared.confirm_writers(plan.state, write_ids, snapshot.txns)
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
-        """Record that this provider made a queue entry, before Hive's cleaner can process it.
-
-        Another client's compaction ends the guarantee for versions (docs/decisions/versions.md).
-        """
+        """Record that a queue entry is ours: other clients' end the guarantee for versions."""
         aborted = work.snapshot.write_ids(self.facts.table.ref).aborted
         own = OwnCompaction(entry_id=entry_id, aborted=aborted)
         note_as_ours(self.client, self.facts.table, own, self.shared.versions)
@@ -418,10 +409,7 @@ class Compactor:
         return bool(self.client.open_but_compactions() - {own})
 
     def _is_pointless(self, plan: compaction.CompactionPlan, work: CompactionWork) -> bool:
-        """Return True, and refuse the compaction, if its input rows were replaced or removed.
-
-        Call this while holding the lock: before, another job could overwrite or truncate the rows.
-        """
+        """Return True, and refuse the compaction, if a job without our lock replaced its input."""
         table = self.facts.table
         newest = work.txn.newest(table.ref)
         listing = list_table(self.facts.partition.location)

@@ -104,11 +104,7 @@ def rival_error(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalCheck:
-    """The check of a partition's compaction against rivals, by a listing from its beginning.
-
-    `there` contains the directories that existed when the compaction began; `began` contains the
-    write IDs that were valid then.
-    """
+    """The check for rivals since a compaction of a partition with `began` and `there`."""
 
     client: MetastorePort
     table: TableRef

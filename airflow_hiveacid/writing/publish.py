@@ -218,10 +218,7 @@ class Publication:
         self._tried: list[StagedDirectory] = []
 
     def publish(self, directories: Sequence[StagedDirectory]) -> None:
-        """Rename every directory into place, or publish its files on a store without renames.
-
-        An existing directory is never changed (DirectoryExistsError).
-        """
+        """Rename every directory, or publish its files; DirectoryExistsError if one exists."""
         side_by_side(self._publish_one, directories)
         log.info("published directories=%d", len(directories))
 
@@ -276,10 +273,7 @@ def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None
 
 
 def all_staged(first: str) -> tuple[str, ...]:
-    """Return the existing staging directories of an attempt's statements, in one root.
-
-    `first` is the directory of the attempt's first statement; it need not exist.
-    """
+    """Return an attempt's existing staging directories in one root, after the `first`."""
     home, _, name = first.rpartition("/")
     tokens = list_directories(*open_location(home))
     return tuple(f"{home}/{n}" for n in tokens if n == name or n.startswith(f"{name}."))

@@ -39,10 +39,7 @@ def live_names(state: AcidState) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The staged result of a compaction.
-
-    `look` lists the partition under the compaction's snapshot.
-    """
+    """The staged result of a compaction; `look` lists the partition under its snapshot."""
 
     plan: CompactionPlan
     directories: tuple[StagedDirectory, ...]
@@ -105,10 +102,7 @@ def _without_suffix(directory: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class SharedNotes:
-    """The ledger and the notes of one table, listed once. Mutable and thread-safe.
-
-    `versions` are the notes about past versions.
-    """
+    """The ledger and the notes of one table, listed once. Mutable and thread-safe."""
 
     ledger: Ledger
     versions: VersionNotes

@@ -47,10 +47,7 @@ class RestartState:
     handover: Handover | None = None
 
     def details(self, why_in_full: str | None) -> dict[str, JsonValue]:
-        """Return the result's details about restarts; empty if the job did not restart.
-
-        `why_in_full` is the reason why the statements ran again, or None.
-        """
+        """Return the result's details about restarts, if any, and why the statements ran again."""
         if self.lost is None:
             return {}
         how = {"how": "metadata"} if why_in_full is None else {"how": "in full", "why": why_in_full}
@@ -85,10 +82,7 @@ def begun(
     sources: Iterable[TableInfo],
     restart_state: RestartState,
 ) -> Iterator[Write]:
-    """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
-
-    The block's work is cancelled when the transaction is lost.
-    """
+    """Run a block as a job's write (see `writing`), cancelled when its transaction is lost."""
     restart_state.handover = restart_state.handover or Handover(job.client)
     order = _order(job, accesses, sources, restart_state)
     with job.cancellable() as cancel:

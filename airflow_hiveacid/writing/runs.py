@@ -114,10 +114,7 @@ class WrittenStatements:
         files: tuple[publish.StagedFile, ...],
         replaced: Collection[PartitionName] = (),
     ) -> StatementResult:
-        """Add the files that the next statement has staged.
-
-        `replaced` are the partitions that an overwrite replaces even without new rows.
-        """
+        """Add a statement's files; `replaced` are partitions to replace even without new rows."""
         directories = _assembled(plan, files, replaced)
         self._write.stage(plan.table.ref, directories, operations)
         staged = [file for directory in directories for file in directory.files]
@@ -151,10 +148,7 @@ class WrittenStatements:
         self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
 
     def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
-        """Publish the files of all statements; leaving the write's block then commits them.
-
-        `retried` are details about the run before a restart, for the result.
-        """
+        """Publish the files of all statements; `retried` are details about the earlier run."""
         self._write.register()
         self._write.verify()
         result = self._result(retried or {})

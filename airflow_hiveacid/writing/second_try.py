@@ -89,10 +89,7 @@ def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> 
 def reissued(
     staged: StagedWork, part: TableWrite, copy_many: CopyMany
 ) -> tuple[StagedDirectory, ...]:
-    """Stage the directories of an earlier write again, with the write ID of a new write.
-
-    After an error, files that were already written are removed with the write's staging areas.
-    """
+    """Stage the directories of an earlier write again, with a new write ID."""
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)
     homes = {

@@ -22,10 +22,7 @@ log = logging.getLogger("hiveacid")
 
 
 class StepClock:
-    """Measures the phases of a job; in tests, also kills the driver at one step.
-
-    Mutable, and shared by threads, because partitions are compacted in parallel.
-    """
+    """Measures a job's phases, or kills it at one, in tests. Mutable, and shared by threads."""
 
     def __init__(self) -> None:
         self._stop_at = os.environ.get("HIVEACID_STOP_AT")

@@ -189,10 +189,7 @@ class TableWrite:
     def check_not_overtaken(
         self, partitions: Sequence[PartitionInfo], newest: ValidWriteIdList | None = None
     ) -> None:
-        """Raise OvertakenError, so that the job restarts, if a later commit hides this write.
-
-        `newest` are the newest write IDs, if they are known.
-        """
+        """Raise OvertakenError, for a restart, if a later commit (of `newest`) hides this write."""
         path = overtaking.hiding_directory(
             partitions,
             newest or self._newest(),
@@ -246,10 +243,7 @@ class TableWrite:
                 self._homes.add(location)
 
     def note_existing(self, partitions: Iterable[PartitionInfo]) -> None:
-        """Note partitions that a statement has read, so that `register` need not add them.
-
-        If one is dropped or moved before the publication, `check_published` finds it.
-        """
+        """Note partitions that a statement has read; `check_published` finds their changes."""
         self._existing |= {info.name: info for info in partitions}
 
     def stage(
@@ -330,10 +324,7 @@ class TableWrite:
         self._publication.publish(self._directories)
 
     def check_published(self) -> None:
-        """Raise OvertakenError if the published directories are not where readers look.
-
-        A client without a lock may have dropped a partition or moved it to a different location.
-        """
+        """Raise OvertakenError if the published directories are not where readers look."""
         if self.table.is_partitioned:
             self._check_locations(self._client.get_partitions(self.table, self._partitions))
 

@@ -50,10 +50,7 @@ def row_text(key: Key) -> str:
 
 
 def _holders(target: TableView, row: Key) -> tuple[str, ...]:
-    """Return the URIs of the files with this row in one partition, once for each such row.
-
-    Rows of different partitions may have the same row ID, so the longest list decides.
-    """
+    """Return the URIs of files with this row, once for each, in the partition with the most."""
     holders: dict[int, list[str]] = {}
     for file in target.files:
         path = f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"

@@ -223,10 +223,7 @@ class Write:
 
 @contextmanager
 def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
-    """Run a block as one write: commit at the end of the block, or roll back after an error.
-
-    For errors, see `metastore.transactions.transaction.begin` and the steps of `Write`.
-    """
+    """Run a block as one write: commit at its end, or roll back; see `Write` for errors."""
     write: Write | None = None
     try:
         with begin(

@@ -67,10 +67,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCompaction:
-    """A compaction by this provider: its queue entry, and the earlier aborted write IDs.
-
-    After it is marked as cleaned, the server may forget that these write IDs were aborted.
-    """
+    """A compaction by us, after which the server may forget earlier aborted write IDs."""
 
     entry_id: int
     aborted: tuple[WriteId, ...] = ()
@@ -92,10 +89,7 @@ class Promises:
         return frozenset(w for compaction in self.own for w in compaction.aborted)
 
     def is_broken(self, entry_ids: Collection[int]) -> bool:
-        """Return whether another program has compacted the table, so Hive may clean it.
-
-        `entry_ids` are the table's compactions in the metastore.
-        """
+        """Return whether another program, by these queue entries, has compacted the table."""
         if self.keeping is None or self.has_ended:
             return True
         ours = {compaction.entry_id for compaction in self.own}

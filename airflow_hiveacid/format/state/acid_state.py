@@ -341,10 +341,7 @@ def _why_unread(file: FileEntry, name: BaseName | DeltaName, kind: Transactional
 
 
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
-    """Return whether a compactor wrote a base, not INSERT OVERWRITE.
-
-    Raises CorruptFileError if its metadata has a data format that no Hive version writes.
-    """
+    """Return whether a compactor wrote a base; CorruptFileError for an unknown data format."""
     if name.visibility_txn_id is not None:
         return True
     data_format = listing.metadata.get(text)

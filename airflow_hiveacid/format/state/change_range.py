@@ -32,10 +32,7 @@ _FIRST: WriteId = WriteId(1)
 
 
 class ChangeType(enum.Enum):
-    """The kind of a row change, in the order in which the changes of one version are returned.
-
-    Removals come first, so a consumer that applies them never has two rows with the same key.
-    """
+    """The kind of a row change, in the order of a version's changes: removals first."""
 
     DELETE = "delete"
     UPDATE_PREIMAGE = "update_preimage"
@@ -148,11 +145,7 @@ def oldest_since(
     kind: TransactionalKind,
     kept: Guarantee | None = None,
 ) -> WriteId:
-    """Return the oldest version of one root after which all changes can be read.
-
-    A live base does not contain the rows that it replaced. A merged delta of an insert-only table
-    does not show which write inserted a row.
-    """
+    """Return the oldest version of one root after which its files show all changes."""
     state = resolve(listing, now, txns, kind)
     lowest = WriteId(0) if state.base is None else max(state.base.high, WriteId(0))
     if kind is TransactionalKind.INSERT_ONLY:

@@ -27,10 +27,7 @@ COMBINED_FILE_BYTES: Final = 256 << 20
 
 
 def mergeable(files: Sequence[FileEntry], kind: TransactionalKind, *, small_file_bytes: int) -> int:
-    """Return how many files below `small_file_bytes` a compaction of the files would merge away.
-
-    The files are the inputs of a compaction that writes one directory.
-    """
+    """Return how many small files a compaction of the files into one directory merges away."""
     if kind is TransactionalKind.INSERT_ONLY:
         numbers = combined([file.size_bytes for file in files])
         results: list[object] = list(numbers)

@@ -284,10 +284,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> None:
-    """Raise VersionGoneError unless the files of a version are provably complete in one root.
-
-    The error contains the root's oldest readable version.
-    """
+    """Raise VersionGoneError, with the oldest readable, unless a version is provably whole."""
     why = _not_live(state_now, state_then, kind, now, then)
     if why is None:
         return
@@ -320,10 +317,7 @@ def oldest_readable(
 
 
 def floor_of(state: AcidState, kind: TransactionalKind) -> Guarantee:
-    """Return a guarantee for a root's files; it holds while no cleaner removes files.
-
-    For an insert-only table, the guarantee excludes versions whose deltas were already merged.
-    """
+    """Return a root's guarantee, without versions whose insert-only deltas were merged."""
     floor = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is TransactionalKind.INSERT_ONLY:
         floor = max([floor, *(d.high for d in state.deltas if _is_merged(d.name))])
@@ -374,10 +368,7 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 
 
 def newest_of(state: AcidState) -> str | None:
-    """Return the newest nonempty directory or original file of a root; None if there is none.
-
-    `not_held` uses it as evidence: if it is missing later without a replacement, files were lost.
-    """
+    """Return the newest nonempty entry of a root, or None; `not_held` uses it as evidence."""
     full = [d for d in state.live if any(file.size_bytes for file in d.files)]
     if full:
         return max(full, key=lambda d: (d.high, not d.is_delete, d.text)).text

@@ -46,10 +46,7 @@ def endpoint_here(
     setting: Callable[[str], str | None],
     environment: Mapping[str, str] = os.environ,
 ) -> MetastoreEndpoint:
-    """Return the endpoint with a login that works in this process.
-
-    `setting` returns a Spark setting by name, or None.
-    """
+    """Return the endpoint with a login that works here; `setting` returns Spark's settings."""
     login = endpoint.login
     is_sent = bool(environment.get(_CONTAINER)) or setting(_IN_POD) == "true"
     if not isinstance(login, KerberosLogin) or not is_sent:
@@ -112,10 +109,7 @@ def _by_token(login: KerberosLogin, environment: Mapping[str, str]) -> Login | N
 
 
 def _is_same(client: str, owner: str) -> bool:
-    """Return whether a token's owner is the connection's client; either name may lack a realm.
-
-    A server may record only the owner's short name, without realm and host.
-    """
+    """Return whether an owner is the connection's client; realm and host may be missing."""
     name = client.partition("@")[0]
     is_short = not set("/@") & set(owner)
     return (

@@ -226,10 +226,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def store_failure(text: str, file: str | None) -> errors.HiveAcidError | None:
-    """Return the typed error for a Spark error's message; None if no store failed.
-
-    `file` is the file that could not be read; None if Spark does not name it.
-    """
+    """Return the typed error for Spark's message about a file, if known; None: no store failed."""
     scheme = (file or "").partition(":")[0]
     of_a_call: errors.HiveAcidError | None = None
     for match in _CAUSE.finditer(text):

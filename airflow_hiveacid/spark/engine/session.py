@@ -152,11 +152,7 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise ConfigurationError if a user's program has changed our settings of a session.
-
-    A statement could store other values then. Only the time zone may change, as nothing depends on
-    it.
-    """
+    """Raise ConfigurationError if a program changed a setting other than the time zone."""
     conf = _explicit_settings(spark)
     changed = [
         f"{key}={has}"

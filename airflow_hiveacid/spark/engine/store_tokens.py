@@ -61,10 +61,7 @@ _RATIO: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Credentials in Hadoop's serialized form; their content is never printed.
-
-    `replaces` is True if they are newer than those that a container got at its start.
-    """
+    """Serialized credentials, never printed; `replaces`: newer than a container's first."""
 
     content: bytes = field(repr=False)
     replaces: bool = False
@@ -210,11 +207,7 @@ class _Keeper:
         return wait_s
 
     def _fetch_own(self, jvm: JavaNames) -> float:
-        """Let Spark's providers fetch tokens; keep the old token of a service without a new token.
-
-        A provider that fails logs the reason, and the next provider runs
-        (HadoopFSDelegationTokenProvider).
-        """
+        """Let Spark's providers fetch tokens; keep a service's old token if its provider fails."""
         conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - no public way
         manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
             self._context._jsc.sc().conf(),  # noqa: SLF001

@@ -78,10 +78,7 @@ def run_tasks(
     *,
     work: Callable[[_T], int] = work_of,
 ) -> DataFrame:
-    """Return a frame of the rows that the function yields for each piece, in the pieces' order.
-
-    Small pieces, by their bytes (`work`), share a task.
-    """
+    """Return a frame of the rows of each piece, in order; pieces with little `work` share tasks."""
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     run = partial(_rows, function=function, tasks=Packed.of(tasks))

@@ -162,11 +162,7 @@ def fits(spark: SparkSession, value: T.DataType, column: T.DataType) -> bool:
 
 
 def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
-    """Return a frame of strings and integers.
-
-    Spark keeps rows of Arrow data on the driver; for a Python list, it would start tasks. `schema`
-    has the columns in order, in Spark's DDL syntax.
-    """
+    """Return a frame of strings and integers, kept on the driver; `schema` is in Spark's DDL."""
     if not rows:
         return spark.createDataFrame([], schema)
     return spark.createDataFrame(pd.DataFrame(rows, dtype=object), schema)

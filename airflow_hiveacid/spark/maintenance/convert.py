@@ -222,11 +222,7 @@ class Converter:
     def _forget_statistics(
         self, table: TableInfo, txn: MetastoreTransaction, write_ids: ValidWriteIdList
     ) -> None:
-        """Remove the statistics of the table and its partitions.
-
-        An aborted write may have stored them, and a flat table has no write ID that would show
-        this.
-        """
+        """Remove the statistics of the table and its partitions, as their writer may be aborted."""
         self.client.forget_statistics(
             table,
             [partition.name for partition in self._survey.partitions(table)],

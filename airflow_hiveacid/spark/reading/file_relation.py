@@ -78,10 +78,7 @@ class NumberedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """The files of a table that a reader reads, in some partitions.
-
-    Rows outside `ranges` may be omitted.
-    """
+    """The files of a table that a reader reads, in some partitions; maybe not outside `ranges`."""
 
     spark: SparkSession
     table: TableInfo

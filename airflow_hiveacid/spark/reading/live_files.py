@@ -47,10 +47,7 @@ from airflow_hiveacid.storage.values.column_types import holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFiles(file_relation.TableFiles):
-    """The data files of a full-ACID table that a reader reads.
-
-    A file's `partition` is the position of its partition in `partitions` and `doubts`.
-    """
+    """The data files of a full-ACID table that a reader reads; `partition` is a position."""
 
     files: Sequence[TargetFile]
     doubts: Sequence[Doubts]

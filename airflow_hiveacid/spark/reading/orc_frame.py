@@ -104,11 +104,7 @@ def live_rows(
     write_ids: ValidWriteIdList,
     position: str,
 ) -> DataFrame:
-    """Return a frame of the live rows of some data files.
-
-    `files` are those that fit. The frame has the `POSITION_FIELDS` as `position`, then the data
-    columns.
-    """
+    """Return the live rows of files that fit: the `POSITION_FIELDS`, then the data columns."""
     # Reading this column costs nothing, because no file contains it.
     absent = free_name("absent", [c.name for c in request.table_columns])
     fields = [
@@ -171,10 +167,7 @@ def _never_false(names: Sequence[str]) -> SparkColumn:
 
 
 def _in_range(value: SparkColumn, key_range: KeyRange) -> SparkColumn:
-    """Return the condition that a value is in a range; NULL is never in a range.
-
-    Spark does not push this form down to files, where it would replace our own filter.
-    """
+    """Return the condition that a value is in a range, not NULL, in a form that is not pushed."""
     if key_range.is_empty:
         return F.lit(False)
     inside = F.lit(True)

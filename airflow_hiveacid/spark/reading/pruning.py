@@ -167,10 +167,7 @@ _UPPER: Final = frozenset({"LessThan", "LessThanOrEqual"})
 def bounds(
     table: TableInfo, rows: DataFrame, condition: str, moment: catalyst.Moment
 ) -> Mapping[str, KeyRange]:
-    """Return the ranges that the condition allows, by column, for the types in `RANGED`.
-
-    `rows` is any frame of the table's columns, in their order, under the condition's alias.
-    """
+    """Return the ranges that a condition allows over `rows`, any frame of the table's columns."""
     ranges: dict[str, KeyRange] = {}
     try:
         with unknown_calls():
@@ -227,10 +224,7 @@ def key_ranges(
     columns: Sequence[Column],
     beside: Sequence[SparkColumn] = (),
 ) -> tuple[dict[str, KeyRange], list[Any]]:
-    """Compute the ranges of keys with `RANGED` types, in one aggregation of the cached source.
-
-    `beside` are additional aggregates over all rows, computed in the same query.
-    """
+    """Compute the ranges of `RANGED` keys, and the aggregates `beside`, of the cached source."""
     types = {c.name: parse_type(c.type) for c in columns}
     source_types = {f.name.lower(): f.dataType for f in source.schema}
     ranged = {

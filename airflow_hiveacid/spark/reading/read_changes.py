@@ -263,10 +263,7 @@ def _touched(
 
 
 def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
-    """Return all rows of a table at the end of a range, each as an insert by its write.
-
-    Columns and their order are as in `changes_of`; keys are not used.
-    """
+    """Return all rows at the end of a range as inserts by their writes, as `changes_of` does."""
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark, wanted.terms)
@@ -367,10 +364,7 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
     names: Sequence[str],
     position: str,
 ) -> DataFrame:
-    """Return changes with the table's columns and the change columns, except the change type.
-
-    A row's file number contains a position in `partitions`.
-    """
+    """Return changes with the change columns; file numbers have positions in `partitions`."""
     columns = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
     values = target.of_partitions(partitions).values([columns[name] for name in names], position)
     position_fields = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct

@@ -273,10 +273,7 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
 def _check_added(
     feed: ChangeFeed, last: FeedNote, births: Mapping[str, int], snapshot: ReadSnapshot
 ) -> None:
-    """Check that partitions added since the last range have no older rows.
-
-    Rows that come with a partition's existing files, or a repair, would be in no later range.
-    """
+    """Check that added partitions have no older rows, which no later range would contain."""
     ref = TableRef.parse(last.table)
     table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
     added = [PartitionName.parse(name) for name in births if name not in last.births]
@@ -303,10 +300,7 @@ def _result(
     note: FeedNote | None = None,
     uri: str = "",
 ) -> JobResult:
-    """Return the result for a published range; `until` is the version that the feed has reached.
-
-    A range without rows has no files to consume, so its result contains only this version.
-    """
+    """Return the result for a range up to `until`; without rows, only this version."""
     ranges = []
     if note is not None and note.files:
         ranges = [

@@ -131,11 +131,7 @@ def ready(
 
 
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
-    """Return the data columns that a statement's clauses write.
-
-    An inserted row contains every column, an updated row only the assigned ones: a table may have
-    thousands of columns.
-    """
+    """Return the data columns that a statement's clauses write: all for an inserted row."""
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns
     names = frozenset[str]().union(*[clause.assignments for clause in clauses])
@@ -144,10 +140,7 @@ def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, .
 
 
 def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
-    """Scan the target with alias `t`: all columns of the table, in order, and the position column.
-
-    Columns that are not needed are NULL and are not read (`whole_rows`).
-    """
+    """Scan the target as `t`: all columns, in order (NULL if not needed), and the position."""
     rows = target.scan(needed, position=names.position)
     return whole_rows(target.table, rows, names.position)
 

@@ -87,10 +87,7 @@ def _of_text(
 
 
 def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Column:
-    """Return a string of a MERGE's source as a value that can be compared with a key column.
-
-    As in Spark, a string is compared with a whole number as a bigint.
-    """
+    """Return a source's string to compare with a key: as a bigint with whole numbers."""
     type_ = spark_type(parse_type(hive_type))
     compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
     raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
@@ -124,10 +121,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
 ) -> tuple[T.DataType, Callable[[Column], Column]]:
-    """Return a value's type with fields in the order of the column's, and the function for values.
-
-    Field names are case-insensitive, as in Spark's own store assignment.
-    """
+    """Return a type with its fields in the column's order, in any case, and the conversion."""
     if isinstance(found, T.StructType) and isinstance(wanted, T.StructType):
         return _fields_by_name(table, path, found, wanted)
     if isinstance(found, T.ArrayType) and isinstance(wanted, T.ArrayType):
@@ -181,10 +175,7 @@ def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> 
 
 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
-    """Return the columns that must be read from old rows to check constraints on updated rows.
-
-    As in Hive, all constraints apply to an updated row, even to columns that are not assigned.
-    """
+    """Return the columns of old rows to read, as all constraints apply to an updated row."""
     if all(clause.action is not MergeAction.UPDATE for clause in clauses):
         return frozenset()
     return frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
@@ -235,10 +226,7 @@ def allowed(
 
 
 def is_unchanged(table: TableInfo, column: str) -> str:
-    """Return the SQL condition that a source row and a target row have equal values in a column.
-
-    The comparison uses the column's type. A value that does not fit the type counts as different.
-    """
+    """Return the SQL condition that two rows have equal values in a column, in its type."""
     (hive_type,) = [
         parse_type(c.type) for c in (*table.columns, *table.partition_columns) if c.name == column
     ]
@@ -252,10 +240,7 @@ def is_unchanged(table: TableInfo, column: str) -> str:
 def unchanged(
     table: TableInfo, values: Mapping[str, Column], same: Mapping[str, Resolved]
 ) -> dict[str, Column]:
-    """Return values that raise an error if a row would change an unchangeable column.
-
-    `same` has, for each such column, the condition that it stays the same (`is_unchanged`).
-    """
+    """Return values that raise an error unless the conditions `same` (`is_unchanged`) hold."""
     result = dict(values)
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     is_partition = {c.name for c in table.partition_columns}

@@ -375,10 +375,7 @@ def partitions_reached(
 
 
 def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
-    """Return the partitions into which source rows could be inserted; None if there are too many.
-
-    It is also None for an expression that is not deterministic: it may differ when it runs.
-    """
+    """Return the partitions of inserted rows; None if too many, or not deterministic."""
     table = program.table
     clauses = ready(
         table,

@@ -75,10 +75,7 @@ def planned_one(
     frame: DataFrame | None = None,
     common: Common | None = None,
 ) -> CheckedStatement:
-    """Prepare one statement; the rows come from `frame`, or else from the spec's source.
-
-    `common` contains the inputs that an INSERT shares with other INSERTs.
-    """
+    """Prepare one statement; rows come from `frame` or its source, inputs also from `common`."""
     match spec:
         case specs.InsertSpec():
             return _insert(job, spec, frame, common)

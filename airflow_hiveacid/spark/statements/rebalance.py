@@ -63,10 +63,7 @@ _AT: Final = "_at"
 
 
 def rebalance(job: JobContext) -> JobResult:
-    """Spread a table's rows evenly over files, or only plan this; see `run_changes`.
-
-    If no partition is due, the job takes no exclusive lock.
-    """
+    """Spread the rows of due partitions evenly over files, or only plan it; see `run_changes`."""
     spec = job.job_of(RebalanceSpec)
     table = job.insertable_table(spec.target)
     check_rebalanceable(table, spec.order_by)
@@ -166,10 +163,7 @@ def _with_files(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spread:
-    """The rows to spread, and for each partition the numbers of its rows and new files.
-
-    `before` is, for each old file, the number of live rows in earlier files of its partition.
-    """
+    """The rows to spread, by partition the rows and files, and the live rows `before` a file."""
 
     target: Target
     order_by: tuple[str, ...]

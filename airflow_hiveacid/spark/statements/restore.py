@@ -60,11 +60,7 @@ _NOW, _THEN = "_now", "_then"
 
 
 def restore(job: JobContext) -> JobResult:
-    """Restore the rows that a table had at a version, or only plan the restore; see `run_changes`.
-
-    Raises:
-        VersionGoneError: the version is no longer readable, or a partition was dropped after it.
-    """
+    """Restore a version's rows, or only plan it; raise VersionGoneError if they are unreadable."""
     spec = job.job_of(RestoreSpec)
     table = job.with_constraints(job.insertable_table(spec.target))
     version = VersionSpec.parse(spec.version)
@@ -96,10 +92,7 @@ class Restoring:
         )
 
     def look(self) -> tuple[Differing, ...] | None:
-        """Return the roots that may differ now; None if an earlier try may have restored them.
-
-        Such a try may have replaced the files that the version needs.
-        """
+        """Return the roots that may differ; None if an earlier try may have restored them."""
         try:
             return differing_now(self.job.client, self.table, self.version)
         except HiveAcidError:
@@ -217,10 +210,7 @@ class _AcidComparison(_Comparison):
         return _AcidComparison(now=current, then=past)
 
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
-        """Write delete events for rows added since the version, and insert events for rows removed.
-
-        `changed` is the number of these rows.
-        """
+        """Write delete events for rows added since the version, insert events for removed ones."""
         if not self.partitions:
             return ()
         rows = self._rows().where(F.col(_NOW) != F.col(_THEN))

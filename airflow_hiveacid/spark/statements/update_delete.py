@@ -118,10 +118,7 @@ class KeptRows:
 
 
 def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
-    """Keep the rows that `acted_on` returned, and count them in a query of its own.
-
-    Spark may drop the event with observed metrics.
-    """
+    """Keep the rows that `acted_on` returned, and count them: Spark may drop metrics."""
     checkpoint = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
     file = F.col("_file") if "_file" in checkpoint.columns else F.lit(None)
@@ -193,10 +190,7 @@ def as_events(
 
 
 def bytes_of(columns: Mapping[str, DataType]) -> Column:
-    """Return the approximate number of bytes of a row with these columns.
-
-    The expression is flat, because a sum of hundreds of terms would be nested too deeply for Spark.
-    """
+    """Return a row's approximate bytes, by a flat expression, as Spark limits the depth."""
     fixed_bytes = F.lit(least_bytes(len(columns))).cast("long")
     texts = [
         F.col(name).cast("string")

@@ -188,10 +188,7 @@ def can_write_flat(plan: WritePlan) -> bool:
 
 
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
-    """Write rows with Spark, copy them into bucket files, and return one record per file.
-
-    Raise UnsupportedFileError if they must be written otherwise, or rows were lost.
-    """
+    """Write rows with Spark, and copy them into bucket files; or raise UnsupportedFileError."""
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)
     if counted is None:

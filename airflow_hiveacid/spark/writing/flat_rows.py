@@ -77,10 +77,7 @@ def _stores_clocks(spark: SparkSession) -> bool:
 
 
 def _flat(hive_type: hive.HiveType, name: str) -> Column | None:
-    """Return the column in the form that Spark must store; None if it already has this form.
-
-    A task fails on a value that only `event_files` can store correctly.
-    """
+    """Return the column as Spark must store it, if that differs; tasks fail on other values."""
     match hive_type:
         case hive.PrimitiveType(name="date"):
             # Spark would convert old dates to the hybrid calendar, and change ten days.

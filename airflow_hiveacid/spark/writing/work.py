@@ -149,11 +149,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
             return {row.path: row.size_bytes for row in frame.collect()}
 
     def _source(self, change: CheckedStatement) -> DataFrame:
-        """Read the source, with ACID tables as the statement sees them.
-
-        Other sources keep the frame with which the statement was checked: a second listing of their
-        files might find different files.
-        """
+        """Read the source; other than ACID tables, it is the frame that was checked."""
         if change.common is not None and change.source is not None:
             frames = self._common_frames(change.common)
             return self._job.load(change.source, frames)
@@ -175,10 +171,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
     def _frames(
         self, tables: Mapping[str, TableInfo], versions: Mapping[str, str] = _NOW
     ) -> dict[str, DataFrame]:
-        """Return a dict from view name to frame, for tables as the next statement sees them.
-
-        `versions` are those of `SourceSpec.versions`.
-        """
+        """Return frames by view name, as the next statement sees the tables and their versions."""
         return {
             view: self.target(
                 table, version=VersionSpec.parse(versions[view]) if view in versions else None

@@ -100,10 +100,7 @@ def parsed(span: Span, names: NameScope) -> exp.Expr:
 
 
 def _check_arguments(span: Span, tree: exp.Expr) -> None:
-    """Refuse a function argument that is a name but that sqlglot does not parse as a column.
-
-    It drops some names, or takes them for units of time.
-    """
+    """Refuse a function argument that is a name but that sqlglot drops, or takes for a unit."""
     names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
     for index, token in enumerate(span.tokens):
         is_alone = span.word(index - 1) in {"(", ","} and span.word(index + 1) in {")", ","}

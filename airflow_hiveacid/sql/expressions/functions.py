@@ -613,10 +613,7 @@ def _is_call(span: Span, index: int) -> bool:
 
 
 def _calls_though(span: Span, index: int) -> bool:
-    """Return True if a word of Hive's grammar is used as the name of a Spark function.
-
-    There, a pattern follows LIKE, a query ANY, SOME or EXISTS, and a precision a type.
-    """
+    """Return True if a word of the grammar, such as LIKE or ANY, is called as a function."""
     word, previous = span.tokens[index].word, span.word(index - 1)
     arguments = _arguments(span, index)
     if word in _OF_PATTERNS:

@@ -172,10 +172,7 @@ def _check_commas(span: Span) -> None:
 
 
 def _check_orders(span: Span) -> None:
-    """Refuse ORDER BY without NULLS FIRST or LAST if the order decides which rows are returned.
-
-    In ascending order, Hive 3 and Spark put NULL first, but Hive 4 puts it last.
-    """
+    """Refuse ORDER BY without NULLS FIRST or LAST if it decides on rows: versions differ."""
     for index, token in enumerate(span.tokens):
         if token.word == "LIMIT" and span.word(index + 2) == ",":
             span.fail("Spark does not support LIMIT with two numbers", "use OFFSET", token)

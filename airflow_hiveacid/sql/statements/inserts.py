@@ -33,10 +33,7 @@ _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...
 
 
 def insert_of(span: Span, database: str | None, views: Views | None = None) -> InsertSpec:
-    """Parse `[WITH ...] INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] rows`.
-
-    The rows are VALUES or a query. `views` are those of the multi-insert that contains it.
-    """
+    """Parse `[WITH] INSERT INTO | OVERWRITE t [PARTITION (...)] [(columns)] VALUES or query`."""
     begin = span.find("INSERT")
     if begin is None:
         span.fail("INSERT is missing after WITH", _FORM)

@@ -224,10 +224,7 @@ def _is_number(constant: Span) -> bool:
 
 
 def _constants(cells: Sequence[Span]) -> list[_Value] | None:
-    """Return a column's constants as Hive stores them; None if a cell is not a constant.
-
-    Booleans are in upper case; numbers get equally many digits after the decimal point.
-    """
+    """Return a column's constants as Hive stores them; None if a cell is not a constant."""
     values: list[_Value] = []
     for cell in cells:
         value = None if is_default(cell) else constant(cell)

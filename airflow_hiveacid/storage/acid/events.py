@@ -153,11 +153,7 @@ class EventCheck:
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:
-        """Accept the events from `first` to `last` without a check; the caller has checked them.
-
-        Raises:
-            CorruptFileError: `first` is not greater than the last identity of the previous batch.
-        """
+        """Accept the events from `first` to `last` unchecked, or raise CorruptFileError."""
         if self._last is not None and first <= self._last:
             self._refuse_order(self._last, first)
         self._last = last

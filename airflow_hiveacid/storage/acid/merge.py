@@ -143,8 +143,7 @@ def _sorted_run(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
     """Drop every row that has a delete event, regardless of write IDs.
 
-    `inserts` and `deletes` must be sorted by identity; the result is also sorted. Delete events for
-    rows that are not in `inserts` are ignored. Empty batches are dropped.
+    `inserts` and `deletes` must be sorted by identity; the result is also sorted.
     """
     tomb: tuple[identity.Keys, identity.Key] | None = _next_keys(deletes)
     for batch in inserts:
@@ -176,7 +175,7 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
     """Keep only the events whose current write ID is visible to the reader.
 
     Like Hive's OrcRawRecordMerger.next, this function checks every insert and delete event, because
-    one file may contain events of several write IDs. Empty batches are dropped.
+    one file may contain events of several write IDs.
     """
     for batch in stream:
         visible = visible_mask(identity.current_write_ids(batch), write_ids)

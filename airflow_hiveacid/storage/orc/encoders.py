@@ -70,11 +70,7 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
 class StripeSink(OpenFile):
-    """The file object that an encoder writes to; it holds one stripe and its tail in memory.
-
-    The bounds in the stripe's row index are not right for every reader, and only the tail shows
-    where they are.
-    """
+    """The file that an encoder writes to: one stripe and its tail, whose bounds are made right."""
 
     READS = False
 

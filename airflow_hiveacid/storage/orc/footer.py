@@ -248,11 +248,7 @@ class OrcTail:
         return entries[column_id] if column_id < len(entries) else None
 
     def integer_range(self, column_id: int, stripe: int | None = None) -> tuple[int, int] | None:
-        """Return the least and greatest value of an integer column, both inclusive.
-
-        The result is None if the file does not record these values, or has no row index. Without a
-        row index, the writer may have left wrong statistics.
-        """
+        """Return an integer column's least and greatest value, inclusive; None if unreliable."""
         statistics = self.statistics(column_id, stripe)
         if not self.row_index_stride or statistics is None:
             return None

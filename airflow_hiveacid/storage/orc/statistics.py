@@ -116,11 +116,7 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
-    """Return True if Java may have replaced invalid UTF-8 in a bound with U+FFFD.
-
-    Java compares the bytes, but writes the decoded string. So strings in the file may be outside
-    these bounds.
-    """
+    """Return True if Java, which compares bytes, may have put U+FFFD into a bound."""
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
 

@@ -49,11 +49,7 @@ class StripeStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeContent:
-    """One stripe.
-
-    `encodings` are in order of column ID. `StripeWriter` writes all index streams first, and
-    otherwise keeps the order of `streams`.
-    """
+    """One stripe; `encodings` are in order of column ID, index streams are written first."""
 
     rows: int
     streams: tuple[StripeStream, ...]

@@ -58,10 +58,7 @@ _LONGEST_VARINT: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The fields of a message that become objects: nested messages, strings and value lists.
-
-    The fields are given by number.
-    """
+    """The numbers of a message's fields that become objects: messages, strings, value lists."""
 
     below: Mapping[int, Shape] = field(default_factory=dict)
     texts: frozenset[int] = frozenset()

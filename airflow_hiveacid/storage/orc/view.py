@@ -118,8 +118,8 @@ def read_view(
 def shown_scale(scale: int) -> int:
     """Return the scale with which decimals without precision are shown.
 
-    Such values have any number of digits after the point, and Arrow would cut them after the sixth.
-    Java rounds them to the scale that counts for the type. One more digit decides how to round.
+    Arrow would cut such values after six digits. Java rounds them to the scale that counts for the
+    type, so one more digit is needed.
     """
     return min(scale + 1, MAX_PRECISION)
 
@@ -255,10 +255,7 @@ _OF_ANY_LENGTH: Final = frozenset(
 
 
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
-    """Return the number of rows for a batch of about `BATCH_BYTES`, at most `most`.
-
-    The stripe with the most bytes per row counts, too: it may have most of the long values.
-    """
+    """Return the rows, at most `most`, for a batch of about `BATCH_BYTES`, by the longest too."""
     columns = list(tail.below(column_ids))
     heaviest = max(
         (number for number, stripe in enumerate(tail.stripes) if stripe.rows),

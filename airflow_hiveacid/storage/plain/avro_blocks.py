@@ -32,11 +32,7 @@ _LONGEST_NUMBER: Final = 10
 
 
 class BoundedSource:
-    """A source that limits reads, because fastavro trusts any length that a damaged file states.
-
-    `last` contains the bytes of the last read. After the header has been read, `last` is the sync
-    marker.
-    """
+    """A source that limits reads, as fastavro trusts any length; `last` is what was read last."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source, self._left = source, int(source.size())

@@ -64,10 +64,7 @@ def _library(name: str, what: str) -> ModuleType:
 def check_avro(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise UnsupportedTableError for unsupported types or columns of an Avro table.
-
-    Columns must be defined in the metastore. Other formats are not checked.
-    """
+    """Raise UnsupportedTableError for types or columns of an Avro table that are unsupported."""
     if storage.format is not FileFormat.AVRO:
         return
     said = {**dict(storage.parameters), **parameters}

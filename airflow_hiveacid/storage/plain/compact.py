@@ -89,11 +89,7 @@ def compacted_plain(work: PlainCompaction) -> CompactedFile:
 
 
 def require_compactable(file: PlainFile) -> None:
-    """Check that the footer of a file does not forbid to merge its rows into another file.
-
-    Hive shows instants of 64 bits in its own time zone, and the merged file would show all readers
-    the same time.
-    """
+    """Refuse a file with instants of 64 bits, which Hive shows in its own time zone."""
     if file.format is FileFormat.PARQUET and read_facts(file).clock is TimestampStorage.UTC:
         raise UnsupportedFileError(
             path=file.path,

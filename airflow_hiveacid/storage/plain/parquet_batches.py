@@ -65,10 +65,7 @@ def _most_elements(source: pa.NativeFile) -> int:
 
 
 def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of a file, and perhaps others, as batches of at most `most` rows, in order.
-
-    Batches of long values have fewer rows.
-    """
+    """Yield the columns of a file, perhaps with others, in batches of at most `most` rows."""
     # Arrow interprets a dot in a column name as access to a struct field.
     is_plain = not any("." in name for name in names)
     columns = list(names) if is_plain else None
@@ -77,10 +74,7 @@ def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Itera
 
 
 def fitting_rows(metadata: pq.FileMetaData, names: Sequence[str] | None, most: int) -> int:
-    """Return the number of rows, at most `most`, for batches of about `BATCH_BYTES`.
-
-    The row group with the most bytes per row determines the result.
-    """
+    """Return the rows, at most `most`, for `BATCH_BYTES`, by the row group with the longest."""
     schema, name_set = metadata.schema, None if names is None else frozenset(names)
     columns = [
         index

@@ -27,10 +27,7 @@ _NAMES: Final = {arrow: name for name, arrow in PRIMITIVES.items()}
 
 
 class FieldPositions:
-    """The positions of a file's columns or a struct's fields, by name in any case.
-
-    Build one object for all look-ups, because a table may have thousands of columns.
-    """
+    """The positions of many columns or fields by name, in any case."""
 
     def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
         self._path = path
@@ -77,10 +74,7 @@ def _hive_text(found: pa.DataType) -> str:
 
 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
-    """Return whether a column is stored exactly as its Hive type, including all field names.
-
-    Parquet does not store the length of char and varchar.
-    """
+    """Return whether a column is stored exactly as its Hive type, but for texts' lengths."""
     is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
     if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):
         return False

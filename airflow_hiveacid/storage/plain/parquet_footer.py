@@ -63,11 +63,7 @@ class TimestampStorage(enum.Enum):
 
 
 class ParquetCalendar(enum.Enum):
-    """The calendar of old dates: HYBRID is Julian before 1582-10-15, PROLEPTIC is always Gregorian.
-
-    PROLEPTIC_DAYS means the proleptic Gregorian calendar for dates, and an unknown calendar for
-    instants.
-    """
+    """The calendar of old dates; PROLEPTIC_DAYS says nothing about instants."""
 
     HYBRID = enum.auto()
     PROLEPTIC = enum.auto()

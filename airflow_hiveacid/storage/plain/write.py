@@ -143,8 +143,8 @@ class PlainOrcWriter(OrcFile[int], RowsWriter):
 class ParquetWriter(StreamWriter):
     """A writer of Parquet files like Hive's.
 
-    Timestamps are instants, and the footer states that the time zone is UTC. Timestamps before
-    1582-10-15 are refused, because Hive 3.1 and Hive 4 would read them differently.
+    Timestamps are instants in UTC, as the footer states. Those before 1582-10-15 are refused,
+    because Hive 3.1 and Hive 4 would differ.
     """
 
     BATCH_ROWS = 1 << 31

@@ -250,10 +250,7 @@ def _text_of(note: FeedNote) -> bytes:
 
 
 def feed_note(location: str, content: bytes) -> FeedNote:
-    """Parse the note of a range.
-
-    Raises FeedError if the note is invalid, or leads to a path outside the range.
-    """
+    """Parse a range's note; raise FeedError if it is invalid, or leads out of the range."""
     try:
         note = read_note(FeedNote, content, location, version=_NOTE_VERSION)
     except errors.CorruptFileError as error:

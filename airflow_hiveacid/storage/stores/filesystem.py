@@ -122,10 +122,7 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | N
 
 
 def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | None = None) -> None:
-    """Write a small file so that it appears whole or not at all; `like` is as in `open_up`.
-
-    It is written under a hidden name, and renamed; without renames, every file appears whole.
-    """
+    """Write a small file so that it appears whole, by a rename; `like` is as in `open_up`."""
     if not traits_of(fs).renames:
         write_bytes(fs, path, content, like=like)
         return

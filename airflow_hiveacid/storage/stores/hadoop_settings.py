@@ -68,10 +68,7 @@ def settings_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def umask_of(settings: Mapping[str, str]) -> int:
-    """Return the umask: the permission bits that new files and directories do not get.
-
-    Raises ConfigurationError if the umask is not octal, and does not have the form `u=rwx,g=rx,o=`.
-    """
+    """Return the permission bits that new files do not get, or raise ConfigurationError."""
     text = settings.get(_UMASK, _DEFAULT_UMASK)
     if _OCTAL.match(text):
         return int(text, 8) & _ALL
@@ -140,10 +137,7 @@ def travelling(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return this process's settings; settings from the driver override settings in files.
-
-    Raises ConfigurationError if a file cannot be read, or the environment variable is not JSON.
-    """
+    """Return the settings, the driver's before those of files, or raise ConfigurationError."""
     text = environment.get(VARIABLE, "{}")
     try:
         overrides = json.loads(text)

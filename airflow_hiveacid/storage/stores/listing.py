@@ -183,8 +183,7 @@ def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[F
 def every_file(location: str) -> tuple[FileEntry, ...]:
     """Return all files below a location, also hidden and staged ones; none if it is missing.
 
-    If a directory vanishes during the listing, it is repeated, because files may have moved to a
-    directory that was already listed.
+    If a directory vanishes meanwhile, the listing is repeated, as its files may have moved.
     """
     fs, root = open_location(location)
     top = f"{root.rstrip('/')}/"
@@ -215,10 +214,7 @@ def children(fs: pafs.FileSystem, directory: str) -> list[pafs.FileInfo]:
 
 
 def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
-    """Return the direct entries of directories below a location, hidden ones included.
-
-    Paths are relative to the location. The listing of a missing directory is empty.
-    """
+    """Return the direct entries of directories, hidden ones included; none of missing ones."""
     fs, root = open_location(location)
 
     def look(directory: str) -> Listing:

@@ -122,10 +122,7 @@ class FileWriter(OpenFile):
         self._failure: OSError | None = None
 
     def close(self) -> None:
-        """Send the buffered bytes and complete the file; a second call does nothing.
-
-        Raises OSError if the file is incomplete, and never will be complete.
-        """
+        """Send the buffered bytes and complete the file, once; raise OSError if it cannot be."""
         if self.closed:
             return
         self.closed = True

@@ -126,10 +126,7 @@ class Staging:
         return attempt_path(self.root, attempt, directory, file_name)
 
     def part_path(self, file_name: str, attempt: str) -> str:
-        """Return the path at which a task attempt writes a file for a later task to read.
-
-        Unlike that of `attempt_path`, it can be read once it is closed, and is never published.
-        """
+        """Return the path of an attempt's file for later tasks: readable, and never published."""
         return f"{self.root}/{_PARTS}/{attempt}/{file_name}"
 
     def flat_path(self, attempt: str) -> str:

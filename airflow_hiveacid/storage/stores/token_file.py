@@ -18,10 +18,7 @@ _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 
 
 class TokenFile:
-    """A credentials file in memory. Mutable: its content can be replaced.
-
-    It exists until the process ends, because a client may read it at any time.
-    """
+    """A credentials file in memory, until the process ends. Mutable: its content is replaced."""
 
     def __init__(self) -> None:
         self._descriptor = _memory()

@@ -88,8 +88,5 @@ def might_rename_directories(scheme: str) -> bool:
 
 
 def publishes_files(scheme: str) -> bool:
-    """Return True if the driver publishes each file separately on stores of this scheme.
-
-    Until the commit, readers ignore the directory because of its name.
-    """
+    """Return True if the driver publishes each file separately, unread before the commit."""
     return scheme in S3_SCHEMES

@@ -72,10 +72,7 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
 
 
 def may_have_old_days(tail: OrcTail, column_id: int, first_s: int = SWITCHOVER_SECOND) -> bool:
-    """Return True if a column may have dates before 1582-10-15, or timestamps before `first_s`.
-
-    It is True without statistics.
-    """
+    """Return True if a column may, by statistics, have old dates or times before `first_s`."""
     statistics = tail.statistics(column_id) if tail.row_index_stride else None
     if statistics is None or not statistics.HasField("values"):
         return True

@@ -21,10 +21,7 @@ from airflow_hiveacid.format.table import Column
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeNode:
-    """One type in an ORC file: its column ID, its dotted name for messages, and its child types.
-
-    A list has the child `[]`, a map `[key]` and `[value]`.
-    """
+    """One type in an ORC file: column ID, dotted name for messages, children in ORC's order."""
 
     column_id: int
     name: str
@@ -56,10 +53,7 @@ PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_type(hive_type: hive.HiveType) -> pa.DataType:
-    """Return the Arrow type of a Hive type; char and varchar become strings of any length.
-
-    Timestamps become nanoseconds, which cover 1677 to 2262; see `check_row_type`.
-    """
+    """Return the Arrow type of a Hive type; timestamps are in nanoseconds, texts of any length."""
     match hive_type:
         case hive.PrimitiveType(name=name):
             return PRIMITIVES[name]

@@ -107,10 +107,7 @@ def _fit_all(
 
 
 def used_parts(values: pa.Array) -> list[pa.Array]:
-    """Return the fields, keys and items, or values of a nested array; none of other arrays.
-
-    A field is NULL wherever its struct is. Lists and maps have only the items of this slice.
-    """
+    """Return an array's fields (NULL where the struct is) or this slice's items and values."""
     if pa.types.is_struct(values.type):
         return list(values.flatten())
     if not len(values):  # an empty Java array has no offsets, so a read returns garbage

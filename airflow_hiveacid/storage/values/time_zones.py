@@ -120,8 +120,8 @@ _HEADER: Final = struct.Struct(">4s1c15x6l")
 class TimeZone:
     """A zone's offsets from UTC in seconds.
 
-    `starts` are the seconds since 1970 at which an offset begins to apply, in ascending order.
-    `offsets` has one more entry; the first entry applies before the first start.
+    `starts` are the seconds since 1970 at which an offset begins, ascending. `offsets` has one
+    more, which comes first.
     """
 
     starts: _Ints
@@ -150,10 +150,7 @@ class TimeZone:
 
 @functools.lru_cache(maxsize=64)
 def zone_of(name: str) -> TimeZone:
-    """Return the zone with this name.
-
-    Raises LookupError if neither Java's rules nor the database contain the name.
-    """
+    """Return the zone with this name, or raise LookupError."""
     if name in _FIXED:
         return _fixed(_FIXED[name] * _HOUR_S)
     if custom := _CUSTOM.fullmatch(name):

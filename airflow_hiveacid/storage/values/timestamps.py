@@ -73,10 +73,7 @@ class Instants:
 
 
 def may_overflow(tail: OrcTail, column_id: int) -> bool:
-    """Return True if a timestamp column may have values outside Arrow's range of nanoseconds.
-
-    It is True without a row index, because statistics may be wrong then.
-    """
+    """Return True if a timestamp column may exceed nanoseconds, or has no row index."""
     statistics = tail.statistics(column_id)
     if statistics is None or not tail.row_index_stride:
         return True
@@ -164,10 +161,7 @@ def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
 
 
 def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
-    """Return the seconds since 1970, rounded down, and the remaining nanoseconds; 0 for NULL.
-
-    `values` are timestamps of any unit, or pairs.
-    """
+    """Return the seconds since 1970, rounded down, and nanoseconds, of times or pairs."""
     if pa.types.is_struct(values.type):
         times = of_pairs(values)
         return np.where(times.valid, times.seconds, 0), np.where(times.valid, times.nanos, 0)

@@ -211,10 +211,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
 def over_values(
     frame: DataFrame, text: str, moment: Moment, values: Mapping[int, Column]
 ) -> Column:
-    """Return an expression with new values in place of a frame's columns.
-
-    `values` contains a new value, by position, for every column that the expression uses.
-    """
+    """Return an expression with new values, by position, for the columns that it uses."""
     output = _Output.of(frame)
     ((expression, _),) = _found(frame, [text], moment)
     instead = output.jvm.java.util.HashMap()

@@ -18,10 +18,7 @@ log = logging.getLogger("hiveacid")
 
 
 def give_hive_functions(spark: SparkSession) -> None:
-    """Register Hive's functions in a session, under our own names.
-
-    Without Spark's Hive module of this release, none is registered, and the log says why.
-    """
+    """Register Hive's functions under our names, if Spark has its Hive module of this release."""
     try:
         _register(spark)
     except UnknownJavaCallError as error:

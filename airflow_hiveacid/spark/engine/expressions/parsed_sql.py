@@ -240,10 +240,7 @@ def _nodes_above_views(plan: JavaObject) -> Iterator[JavaObject]:
 
 @dataclass(frozen=True, slots=True)
 class _Binder:
-    """Checks parsed SQL and binds the values of its parameters.
-
-    `markers` and `queries` are Spark's tree patterns for parameters and subqueries.
-    """
+    """Checks parsed SQL and binds its parameters, by Spark's tree patterns."""
 
     spark: SparkSession
     jvm: JavaNames

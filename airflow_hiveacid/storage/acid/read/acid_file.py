@@ -146,10 +146,7 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
 
 
 def end_keys(file: AcidFile, bounds: Iterable[KeyBounds]) -> Iterator[tuple[Key, Key]]:
-    """Yield a lower and an upper bound of each stripe's identities.
-
-    Identities are compared column by column, so the least value of each column forms a lower bound.
-    """
+    """Yield bounds of each stripe's identities: the least, and the greatest, value per column."""
     greatest = LONG_MAX if file.greatest_write_id is None else file.greatest_write_id
     defaults = ((file.least_write_id, greatest), (LONG_MIN, LONG_MAX), (LONG_MIN, LONG_MAX))
     for ranges in bounds:

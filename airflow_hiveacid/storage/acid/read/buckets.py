@@ -51,10 +51,7 @@ class BucketFiles:
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
 ) -> tuple[BucketFiles, ...]:
-    """Return the files of one table or partition, grouped by bucket; see `buckets_of`.
-
-    With `write_ids`, partly visible delete deltas are also checked for dangling delete events.
-    """
+    """Return the files of one root by bucket; `write_ids` also check partly visible deletes."""
     (buckets,) = buckets_of([state], write_ids)
     return buckets
 

@@ -72,11 +72,7 @@ def _top(file: AcidFile) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Either inserted rows or deleted rows, in identity order, with the write ID of each change.
-
-    `rows` are the events as read from the file. `is_born` is True if the rows were inserted and
-    False if they were deleted.
-    """
+    """Rows in identity order, all inserted (`is_born`) or all deleted, with their write IDs."""
 
     rows: pa.RecordBatch
     write_ids: pa.Array

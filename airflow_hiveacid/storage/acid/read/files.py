@@ -45,7 +45,7 @@ class FooterFacts:
     """The facts from one file's footer.
 
     `buckets` contains all buckets between the least and the greatest bucket property. `write_ids`
-    is the pair of the least and the greatest original write ID. Unknown fields are None.
+    are the least and the greatest original one. Unknown fields are None.
     """
 
     is_acid: bool
@@ -93,10 +93,7 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
 
 @dataclass(frozen=True, slots=True)
 class Footers:
-    """A cache of footer facts for one plan on one store; each footer is read once.
-
-    Do not keep it longer than the plan: a different file may later have the same name.
-    """
+    """Footer facts for one plan on one store: later, another file may have the same name."""
 
     store: str
     _facts: dict[str, FooterFacts] = field(default_factory=dict)

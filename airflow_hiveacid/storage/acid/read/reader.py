@@ -119,10 +119,7 @@ def read_identity(
 
 
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
-    """Return the columns with these names, in this order; None means all columns.
-
-    Raises UnknownColumnError if the table does not have one of these columns.
-    """
+    """Return the columns with these names, in this order, or all; or raise UnknownColumnError."""
     if names is None:
         return tuple(columns)
     by_name = {column.name.lower(): column for column in columns}
@@ -376,10 +373,7 @@ class StripeZones:
 
 
 def zones_of(fs: pafs.FileSystem, tail: OrcTail, stripes: Sequence[int]) -> StripeZones:
-    """Read the zones of these stripes from their footers, if they may contain a zone that matters.
-
-    The other stripes count as written in UTC.
-    """
+    """Read the stripes' zones from their footers if one may matter; others count as UTC."""
     names = (
         writer_time_zones(fs, tail, stripes)
         if _may_differ_from_utc(tail)

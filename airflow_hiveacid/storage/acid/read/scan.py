@@ -129,10 +129,7 @@ def live_in(
     read: ReadFile,
     read_deletes: ReadFile = read_identity,
 ) -> merge.Batches:
-    """Return the visible insert events that have no visible delete event.
-
-    `deletes` may include events for rows of other files, and lack the column `row`.
-    """
+    """Return the visible inserts without a visible delete event; `deletes` may lack `row`."""
     return merge.subtract_deletes(
         visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)
     )

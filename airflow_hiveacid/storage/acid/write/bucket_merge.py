@@ -132,10 +132,7 @@ def rows_to_decode(
     whole: Sequence[WholeStripe],
     count: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows to decode: those of the result that are not in a stripe of `whole`.
-
-    `count` is called with every batch, after it was cut to the work's range.
-    """
+    """Yield the rows to decode, outside stripes of `whole`; `count` gets each batch, once cut."""
     remainder = without(whole, work.inserts, work.stripes)
     inserts = [file for file in work.inserts if file.key in remainder]
 

@@ -48,11 +48,7 @@ class CompactedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCompaction:
-    """The compaction of one bucket in several parts.
-
-    `parts` are the work of each part, in identity order. `rows` is the number of rows in all files,
-    whether visible or not.
-    """
+    """The compaction of a bucket in `parts`, in identity order; `rows` counts invisible, too."""
 
     work: BucketCompaction
     parts: tuple[BucketCompaction, ...]
@@ -118,10 +114,7 @@ def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction
 
 
 def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
-    """Compact the rows of one part of a bucket.
-
-    No stripe of its file has rows on both sides of a stripe to copy: neither could be copied then.
-    """
+    """Compact one part of a bucket; no stripe has rows on both sides of a stripe to copy."""
     (output,) = work.outputs
     whole = stripes_to_copy(work)
     rows_read = sum(stripe.tail.stripes[stripe.number].rows for stripe in whole)

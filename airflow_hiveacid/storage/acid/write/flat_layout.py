@@ -42,8 +42,8 @@ _NESTED: Final = frozenset(
 def can_be_flat(columns: Sequence[Column]) -> bool:
     """Return whether flat files can store every possible value of these columns.
 
-    Values inside lists and structs cannot be stored with a different type. The text lengths of such
-    values are not checked. Maps cannot be stored in flat files.
+    Values inside lists and structs keep their type, and their text lengths are not checked. Maps
+    cannot be stored.
     """
     types = [hive.parse_type(column.type) for column in columns]
     return all(isinstance(type_, _LEAVES) or _fits_below(type_) for type_ in types)

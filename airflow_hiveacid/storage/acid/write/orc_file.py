@@ -78,8 +78,8 @@ class AbortsUnlessClosed(abc.ABC):
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     """One ORC file during writing.
 
-    Objects are mutable and must be used by one thread only; the file is valid only after closing.
-    `_Key` is the type of row keys; the object stores the key of the last row of each stripe.
+    It is for one thread, and valid only after closing. `_Key` is the type of row keys; that of each
+    stripe's last row is stored.
     """
 
     def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages

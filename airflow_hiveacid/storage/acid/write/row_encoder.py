@@ -30,11 +30,7 @@ from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_na
 
 
 class RowEncoder:
-    """An encoder that writes row by row, and stores seconds and nanoseconds separately.
-
-    This encoder is two to five times slower than `ArrowEncoder`. The encoder counts its rows across
-    calls.
-    """
+    """An encoder that writes row by row, with exact seconds; two to five times slower."""
 
     def __init__(  # noqa: PLR0913 - a layout, its content, and a name for messages
         self,

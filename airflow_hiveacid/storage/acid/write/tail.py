@@ -37,8 +37,8 @@ _ACID_VERSION: Final = b"2"
 class AcidFacts:
     """The facts about a file that the tails of the encoders do not contain.
 
-    `stripe_keys` has the identity of the last row of each stripe, in file order. `nul_column_ids`
-    are columns with NUL characters; their string statistics are wrong.
+    `stripe_keys` has the identity of each stripe's last row. `nul_column_ids` have NUL characters,
+    and wrong statistics.
     """
 
     stripe_keys: Sequence[row_schema.RecordIdentifier]

@@ -57,11 +57,7 @@ _OLDEST_OF_WRITER: Final[Mapping[int, int]] = {0: 9, 1: 6}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeStripe:
-    """One stripe to copy.
-
-    `number` is the 0-based number of the stripe in the file. `content` contains the parts of the
-    stripe. `first` and `last` are the identities of the first and last row.
-    """
+    """Stripe `number` (0-based) to copy: its parts, and the identities of its ends."""
 
     file: AcidFile
     tail: OrcTail

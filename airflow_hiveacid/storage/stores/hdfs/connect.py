@@ -105,11 +105,7 @@ def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
 
 
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings for hdfs-native; they override the files that hdfs-native itself reads.
-
-    All settings are passed, because hdfs-native does not strip white space from values in files.
-    Observers are excluded.
-    """
+    """Return hdfs-native's settings, all and stripped, which override files; no observers."""
     overrides = {**settings, **hadoop_settings.without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):

@@ -28,8 +28,8 @@ _T = TypeVar("_T")
 def within(seconds: float, call: Callable[[], _T]) -> _T:
     """Make a call in a different thread, and return the result if the call ends in time.
 
-    Raises TimeoutError if the call did not end in time. Raises OSError if the process that forked
-    this process had already called hdfs-native.
+    Raises TimeoutError after that, and OSError if the parent process had already called hdfs-native
+    before the fork.
     """
     helper = _take()
     is_over = False

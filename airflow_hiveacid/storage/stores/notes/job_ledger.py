@@ -152,11 +152,7 @@ class Ledger(json_files.NotesOfTable):
             return None
 
     def entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
-        """Return the entry of a transaction or write ID, or None.
-
-        Transaction IDs are in the file names; for a write ID, a limited number of entries is read,
-        the newest first.
-        """
+        """Return the entry of a transaction or, among the newest entries, of a write ID."""
         names = [(file, _NAME.fullmatch(file.name)) for file in self._list()]
         known = [(file, match) for file, match in names if match is not None]
         if txn_id is not None:
@@ -240,10 +236,7 @@ class Ledger(json_files.NotesOfTable):
         self._delete(entry_name(entry))
 
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
-        """Remove old entries and roll up confirmed entries, after listing the directory once.
-
-        `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`.
-        """
+        """Remove old entries (`now_s` is since 1970) and roll up confirmed ones; list once."""
         files = self._list()
         self.prune(now_s, retention_s, files)
         self.roll_up(now_s, retention_s, files)

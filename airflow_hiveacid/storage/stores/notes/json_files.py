@@ -52,20 +52,14 @@ def packed_json(body: Mapping[str, object]) -> bytes:
 
 
 def whole_number(value: object) -> int:
-    """Return a number of a note that counts something, or identifies a write or a queue entry.
-
-    Raises ValueError if the value is not a whole number from -1 to the largest of Hive's numbers.
-    """
+    """Return a whole number of a note, from -1 to Hive's largest; otherwise raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= LONG_MAX:
         raise ValueError(f"{value!r:.40} is not a number from -1 to {LONG_MAX}")
     return value
 
 
 def seconds(value: object) -> float:
-    """Return a time of a note in seconds since 1970, or a length of time.
-
-    Raises ValueError if the value is not a number of seconds up to the year 9999.
-    """
+    """Return a note's seconds, up to those of year 9999 since 1970; or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r:.40} is not a number of seconds")  # noqa: TRY004 - see Raises
     if not 0 <= value <= _YEAR_9999_S:  # NaN is not in this range, either
@@ -94,10 +88,7 @@ def note_content(note: object, *, version: int | None = None) -> bytes:
 
 
 def read_note(cls: type[_T], content: bytes, uri: str, *, version: int | None = None) -> _T:
-    """Read a note from the content of its file.
-
-    `uri` is for the error. `version` is None if notes of this kind have no version.
-    """
+    """Read a note from its file's content; `version` is None for notes without a version."""
     (note,) = read_notes(cls, content, uri, version=version)
     return note
 
@@ -110,10 +101,7 @@ def read_notes(
     version: int | None = None,
     listed_as: str | None = None,
 ) -> tuple[_T, ...]:
-    """Read a file with one note, or with a list of notes in the field `listed_as`; see `read_note`.
-
-    Raises CorruptFileError if the content is invalid, or a different release wrote the notes.
-    """
+    """Read one note, or the list of notes in `listed_as`; raise CorruptFileError if invalid."""
     try:
         body = json.loads(content)
         if not isinstance(body, dict):

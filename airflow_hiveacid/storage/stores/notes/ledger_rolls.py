@@ -36,10 +36,7 @@ def packed(lines: Iterable[Line]) -> bytes:
 
 
 def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
-    """Return the entries of a roll that have file names with this prefix.
-
-    Raises LedgerRollError if the content is not a roll, so its entries are unknown.
-    """
+    """Return a roll's entries with this prefix, or raise LedgerRollError."""
     found = []
     try:
         wanted = prefix.encode()

@@ -125,10 +125,7 @@ def owner_uri(location: str) -> str:
 
 
 def noted_owner(location: str) -> Owner | None:
-    """Return the noted owner of a table's directory; None if there is no note.
-
-    Raises CorruptFileError if the note is invalid, so the owner is unknown.
-    """
+    """Return the noted owner of a directory, or None; raise CorruptFileError if damaged."""
     uri = owner_uri(location)
     try:
         return parsed_owner(read_bytes(*open_location(uri)), uri)

@@ -61,11 +61,7 @@ class VersionNotes(json_files.NotesOfTable):
     """The listing to use; None to list the directory for each lookup."""
 
     def listed_once(self) -> VersionNotes:
-        """Return a thread-safe copy that lists the directory only once.
-
-        It lists again only if a listed note no longer exists, and ignores notes that appear
-        meanwhile.
-        """
+        """Return a thread-safe copy that lists the directory once, unless a listed note is gone."""
         return replace(self, files=json_files.HiddenFiles(self.location))
 
     def refresh(self) -> None:
@@ -187,10 +183,7 @@ class VersionNotes(json_files.NotesOfTable):
     # ---- guarantees ------------------------------------------------------------------------------
 
     def promises(self) -> Promises:
-        """Return all notes about the guarantee to keep versions.
-
-        Raises CorruptFileError if a horizon is damaged, so it is unknown which versions are gone.
-        """
+        """Return all notes about keeping versions; raise CorruptFileError for a damaged horizon."""
         while True:
             found = self._promises()
             if found is not None:
@@ -307,18 +300,12 @@ class VersionNotes(json_files.NotesOfTable):
     # ---- tags ------------------------------------------------------------------------------------
 
     def tags(self) -> tuple[Tag, ...]:
-        """Return all tags, sorted by name, including expired tags.
-
-        Raises CorruptFileError if a tag is damaged, so it is unknown which files it needs.
-        """
+        """Return all tags by name, also expired ones; raise CorruptFileError for a damaged one."""
         newest = {tag.name: tag for tag in sorted(self.noted_tags(), key=lambda tag: tag.made_s)}
         return tuple(newest[name] for name in sorted(newest))
 
     def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
-        """Return all tags, including older tags that a tag of the same name is about to replace.
-
-        `known` are tags that were read earlier, by file name.
-        """
+        """Return all tags, also those about to be replaced, except those in `known`, by file."""
         return self._tags(f"{_TAG}{self._digest}.", known)
 
     def tag(self, name: str) -> Tag | None:

@@ -147,10 +147,7 @@ class S3Bucket:
             self._put(key, content, mark)
 
     def put_once(self, key: str, content: bytes, mark: str) -> None:
-        """Create an object; do nothing if an object with this mark already exists.
-
-        Raises FileExistsError if an object of another writer exists.
-        """
+        """Create an object, unless it has this mark; raise FileExistsError if it has another."""
         try:
             self._conditionally(key, partial(self._put, key, content, mark, IfNoneMatch="*"))
         except FileExistsError:

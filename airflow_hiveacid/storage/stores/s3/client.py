@@ -57,10 +57,7 @@ class S3Client:
 
 
 def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
-    """Return the client of a bucket; send no request to the store.
-
-    Raises ConfigurationError if boto3 is missing, there are no credentials, or a setting is wrong.
-    """
+    """Return a bucket's client, without a request; raise ConfigurationError if it cannot be."""
     try:
         import boto3  # noqa: PLC0415 - it may be missing if no table is on S3
         from botocore.config import Config  # noqa: PLC0415

@@ -84,10 +84,7 @@ class S3Handler(StoreHandler):
         """Do nothing, because a directory exists only while it contains files."""
 
     def delete_dir(self, path: str) -> None:
-        """Delete everything below a path, and abort uploads that are recorded in notes there.
-
-        Raises FileNotFoundError if there is nothing below the path.
-        """
+        """Delete all below a path, or raise FileNotFoundError; abort uploads that notes record."""
         key = self._key(path)
         if not key:
             self.delete_root_dir_contents()
