@@ -2,8 +2,8 @@
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
 guaranteed outcome if they *meet*: each began before the other committed, and both write to the same
-partition or unpartitioned table. `metastore.locks` requests locks; `spark.writing` and
-`spark.maintenance` record changes and detect conflicting jobs, all by the tables of this module.
+partition or unpartitioned table. Locks, recorded changes and detected conflicts all follow these
+tables.
 
 Example:
     >>> meeting = Meeting(earlier=WriteKind.INSERT, later=WriteKind.INSERT)

@@ -1,8 +1,7 @@
 """The partitions that a statement touches, and a reader's locks on a table or its partitions.
 
-A reader lists the partitions, requests locks on them, and then takes its snapshot. Meanwhile, a
-partition may be added. One commit may then have written both to the new partition and to a listed
-partition. So the reader lists the partitions again, and starts over if they have changed.
+A reader lists the partitions, locks them, and takes its snapshot. One commit may meanwhile have
+written to a new and to a listed partition, so it lists again, and starts over if they have changed.
 """
 
 from __future__ import annotations

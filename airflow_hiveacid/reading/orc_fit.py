@@ -1,8 +1,7 @@
 """Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
 
-Spark's reader does not apply the rules of ACID files. So names and footers are searched for what
-only our own reader handles: files without ACID columns, partly visible write IDs, files of
-unfinished streams, update events of Hive 2, types that were changed later, and old calendars.
+Names and footers show what only our own reader handles: files without ACID columns, partly visible
+write IDs, unfinished streams, update events of Hive 2, changed types, and old calendars.
 """
 
 from __future__ import annotations

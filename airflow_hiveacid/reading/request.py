@@ -1,8 +1,7 @@
 """A request to read the data files of a table, and helper columns of the rows.
 
-A file's number combines the position of its partition with its own position. A number of 64 bits
-costs almost nothing in joins and shuffles. Paths and partition values would be copied as strings
-with every row. The number is converted to a path or a partition only where these are needed.
+A file's number combines the position of its partition with its own: 64 bits, unlike paths and
+partition values, cost almost nothing in joins and shuffles.
 
 Example:
     >>> number = file_number(3, 7)

@@ -1,8 +1,7 @@
 """Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
-Readers skip files by bucket, so they would not find a row in the wrong bucket. So the module
-refuses types for which it cannot compute Hive's hash. The rules are those of Hive's
-ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo 2**32.
+Readers would not find a row in the wrong bucket, so types without a known hash are refused. The
+rules are those of ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld), modulo 2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type

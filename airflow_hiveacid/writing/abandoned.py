@@ -1,11 +1,8 @@
 """Cleanup before a job reruns: removal of directories that its aborted attempts have published.
 
-Trino reads an aborted base as if it were committed, so a retry cannot wait for the cleaner. Ledger
-entries record the directories that an attempt was about to publish. Only those at the table's
-current locations are removed: a renamed table keeps its ledger, but a different table may now be at
-the old location.
-
-The open uploads of an aborted attempt are aborted first.
+Trino reads an aborted base as committed, so a retry cannot wait for the cleaner. Ledger entries
+record what an attempt was about to publish. Only directories at the table's current locations are
+removed: a different table may now be at an old one. Open uploads are aborted first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compaction job: the partitions of all its tables, in the order of the plan.
 
-Partitions of all tables are compacted in parallel. Each partition has its own transaction and its
-own connection. A partition that cannot be compacted does not stop the others; the job fails at its
-end. After the end of the job's window, no partition starts.
+Partitions are compacted in parallel, each with its own transaction and connection. One that cannot
+be compacted does not stop the others; the job fails at its end. No partition starts after the
+window.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Compaction of a table or partition: through the metastore's queue, or without a queue on 3.1.
 
-The input is a plan (`plan.compaction`). An engine merges the sorted files of each bucket as streams
-(`CompactionEngine`): in tasks of Spark, or in this process. `Compactor` publishes the result. Row
-IDs do not change.
-
-`Compactor.compact` does these steps in order: claim the compaction, take the compactor's snapshot,
-plan under this snapshot, let the engine write, check that the plan is still valid, publish, commit.
+An engine (`CompactionEngine`) merges the sorted files of each bucket as streams: in tasks of Spark,
+or in this process. `Compactor.compact` does these steps in order: claim the compaction, take the
+compactor's snapshot, plan under it, let the engine write, check that the plan is still valid,
+publish, commit. Row IDs do not change.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 `write_events` takes batches of events in `EVENT_ORDER`, on an executor or in this process. It
 writes staged files and yields one row per file. A file's path contains the attempt, and the driver
-publishes only files that tasks reported, so a second copy of a task does no harm. For a few
-thousand events, a shuffle and the start of Python tasks cost more than the write itself, so
-`write_here` sorts and writes them in this process.
+publishes only files that tasks reported, so a second copy of a task does no harm. `write_here`
+sorts and writes a few thousand events in this process.
 
 Memory holds a few batches and one stripe of an old file, even if files and groups are large.
 

@@ -1,14 +1,12 @@
 """Detection of commits of other transactions: overtaking a write, or in conflict with a compaction.
 
-A write gets its write ID before it has its locks. Meanwhile, another transaction may get a higher
-write ID, lock the table, and commit. Readers start at the highest base. So rows with a lower write
-ID would be committed, but never visible. Any row with a higher write ID overtakes an overwrite,
-because the row would remain visible after the overwrite. An append that overtakes an append does no
-harm. See docs/decisions/restarts.md.
+A write gets its write ID before its locks. Meanwhile, another transaction may get a higher one,
+lock the table, and commit: its base would hide rows of the lower write ID. Any row with a higher
+write ID overtakes an overwrite, because it would remain visible; an append does no harm to an
+append. See docs/decisions/restarts.md.
 
-The metastore does not check compactions for conflicts, since a compaction changes no rows. So the
-time of `RivalCheck.check` counts as the compaction's commit time. A transaction that commits after
-this check counts as later, even if it commits before the compaction.
+The metastore does not check compactions for conflicts, so the time of `RivalCheck.check` counts as
+the compaction's commit time.
 """
 
 from __future__ import annotations

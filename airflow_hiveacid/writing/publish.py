@@ -1,10 +1,9 @@
 """Publication of staged files as directories, while the transaction can still be aborted.
 
-The order of steps matters (docs/decisions/publishing.md). Executors write every file to staging,
-where no reader looks. Then the driver registers the partitions with the metastore. Only after that,
-the driver renames directories into place, with one rename each. On a store without renames, files
-appear in place one at a time (docs/decisions/s3.md). Until the transaction commits, readers ignore
-files with its write ID.
+The order matters (docs/decisions/publishing.md): executors write every file to staging, the driver
+registers the partitions with the metastore, and then renames directories into place; on a store
+without renames, files appear one at a time (docs/decisions/s3.md). Until the commit, readers ignore
+files with the write ID.
 """
 
 from __future__ import annotations

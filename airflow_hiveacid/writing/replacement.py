@@ -1,9 +1,8 @@
 """Replacement of a compaction's inputs by its result, and removal of the result after an abort.
 
-A result with a `_v` suffix is invalid if its transaction aborts, and is then removed. A result
-without a suffix contains the rows of its inputs, and is valid as soon as it is renamed. So it is
-kept even if the transaction aborts, unless it would duplicate the rows of another compactor's
-result (`plan.compaction.doubles_rows`).
+A result with a `_v` suffix is invalid if its transaction aborts. One without a suffix contains the
+rows of its inputs, and is valid once renamed, so it is kept even then, unless it would duplicate
+the rows of another compactor's result (`plan.compaction.doubles_rows`).
 """
 
 from __future__ import annotations

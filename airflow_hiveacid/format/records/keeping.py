@@ -1,9 +1,8 @@
 """Notes about a table's past: the start of keeping, removed versions, and tags.
 
-Cleaners remove files that no reader needs, in any order, and may fail half-way. A table's versions
-are kept from the time when Hive's cleaner is disabled for it and no cleaning is in progress. From
-then on only our cleaner removes files, after a note of the versions that become unreadable (a
-horizon). `Promises` returns, for each root, the oldest version whose files are all kept.
+Versions are kept from the time when Hive's cleaner is disabled for the table and no cleaning is in
+progress. From then on only our cleaner removes files, after a note of the versions that become
+unreadable (a horizon). `Promises` returns each root's oldest version whose files are all kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The changes between two versions of a table, derived from directory names.
 
-The history of a root (of a table or a partition) is a list of consecutive segments. An overwrite or
-a truncation deletes all rows and therefore ends a segment. Within a segment, a row exists from its
-insert event until its delete event. Cleaners remove obsolete directories one at a time, in any
-order. So a range can be read only if the live directories contain it, or if no cleaner was allowed
-to remove its directories (`Guarantee`); all others are refused.
+The history of a root is a list of segments, each ended by an overwrite or a truncation. Within one,
+a row exists from its insert event until its delete event. As cleaners remove obsolete directories
+in any order, a range can be read only if the live directories contain it, or if no cleaner was
+allowed to remove its directories (`Guarantee`).
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")

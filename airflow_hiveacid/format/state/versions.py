@@ -4,8 +4,8 @@ Version N is the state of the table after all committed writes with write IDs up
 a time contains the writes that were committed by that time, perhaps with higher write IDs than
 later ones. A `ValidWriteIdList` can represent either, so the rules of present states apply.
 
-A cleaner may have removed only some of the obsolete files. For each root (a partition or an
-unpartitioned table), one of two facts proves that a version is complete:
+A cleaner may have removed some obsolete files. For each root, one of two facts proves that a
+version is complete:
 
 * the live directories: they contain version N, where N is the base's write ID, and all later ones.
   A minor compaction of a full-ACID table preserves the write IDs of rows and delete events;

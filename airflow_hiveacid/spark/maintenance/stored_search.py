@@ -1,10 +1,8 @@
 """Search of stored files for rows that satisfy a condition, whether readers see the rows or not.
 
-Input is a table, a condition and files. Output is how each file was looked at, and how many of its
-rows satisfy the condition. A file is not read if its partition or its ORC statistics prove that no
-row satisfies the condition. Spark evaluates the condition for every row of the other files. A file
-counts as looked at only if its task has reported the file's end. The driver gets numbers of rows,
-never a value.
+A file is not read if its partition or its ORC statistics prove that it has no such row. Spark
+evaluates the condition for every row of the others, which count as searched only if their task has
+reported the file's end. The driver gets numbers of rows, never a value.
 """
 
 from __future__ import annotations

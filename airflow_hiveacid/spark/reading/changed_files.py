@@ -1,9 +1,8 @@
 """The files and stripes from which a range of changes is read.
 
-A stretch is a segment of a partition's history; together, the stretches form the range. If a file
-has no inserts in the range, only stripes that may contain a removed row are read; the footer shows
-which. The footers of all delete files are read, because a delete event of any age may delete a row
-of the range.
+A stretch is a segment of a partition's history; together, they form the range. Of a file without
+inserts in the range, only stripes that may contain a removed row are read, by its footer; of delete
+files, all footers are read, as an event of any age may delete a row of the range.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """A frame over given files with Spark's vectorised reader, with a number for each file.
 
-`spark.read.orc(paths)` would request the status of every path again, would start a Spark job for
-more than 32 paths, and each row would contain only its file's path. But the driver's own listing
-has all files with their lengths. So Spark's `InMemoryFileIndex` gets them as its cache of listings.
-A file's modification time, which Spark provides as metadata of each row, is set to the file's
-number (`reading.request`).
+`spark.read.orc(paths)` would request the status of every path again, and each row would contain
+only its file's path. So Spark's `InMemoryFileIndex` gets the driver's own listing as its cache,
+with the file's number (`reading.request`) as its modification time, which Spark provides for each
+row.
 
-Java's ORC gets a filter, so that it reads only row groups that may contain wanted rows. Spark would
-filter on a column `row.x`, a name that ORC does not find in an ACID file. So we build the filter
-with the table's names, and pass it in the options that Spark uses for its own filter. A file always
-has statistics of its integers and dates, and all engines compare them in the same way. Statistics
-of strings cannot be used: writers omit long strings, which ORC then mistakes for NULLs, and beyond
-U+FFFF Java's order differs from the order of the bytes.
+Java's ORC gets a filter to read only row groups that may contain wanted rows. Spark's would have a
+column `row.x`, which ORC does not find, so we build it with the table's names, and pass it in
+Spark's options. It uses integers and dates, which always have statistics that all engines compare
+alike: writers omit long strings, which ORC then mistakes for NULLs, and beyond U+FFFF Java orders
+them otherwise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A frame of the live rows in a table's data files, read by Spark's readers or by our readers.
 
-Spark reads only those files for which its result is correct (`orc_fit`, `plain_fit`). Our readers
-read the other files (`arrow_scan`), and one log line gives the reasons. All files of an insert-only
-or flat table that Spark reads with equal options form one frame (docs/decisions/reading.md). Their
-rows have no row ID, only the number of their file.
+Our readers (`arrow_scan`) read the files for which Spark's result is not correct (`orc_fit`,
+`plain_fit`); one log line gives the reasons. All files of an insert-only or flat table that Spark
+reads with equal options form one frame (docs/decisions/reading.md), with a file number for a row
+ID.
 """
 
 from __future__ import annotations

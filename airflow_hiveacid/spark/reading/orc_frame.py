@@ -1,14 +1,12 @@
 """Live rows of the files that Spark's vectorised ORC reader reads correctly (`orc_fit`).
 
-Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
-file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
-they are in many partitions. Spark gets no partition columns, because Java's ORC would treat them as
-additional root columns. Facts about a row's file are looked up by the file's number.
+Spark reads plain ORC files with six root columns; an anti-join on the row ID removes deleted rows.
+All files of a table are one frame, without partition columns, which Java's ORC would treat as root
+columns; facts about a row's file are looked up by its number.
 
-Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
-schema in the ACID columns once more. So every root column is used in a condition that is always
-true, but that the optimiser cannot remove. For `row`, the condition uses a field that no file has,
-so that no data of `row` is read.
+Java's ORC recognises an ACID file by its types, and wraps the schema once more if a root column is
+not requested. So every root column is used in a condition that is always true, but that the
+optimiser cannot remove; that of `row` uses a field that no file has.
 """
 
 from __future__ import annotations

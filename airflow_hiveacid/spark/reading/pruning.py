@@ -1,15 +1,13 @@
 """The partitions and the ranges of column values that a statement can reach.
 
-Spark evaluates the statement's own expressions over the values of the partitions: no expression is
-converted to text, parsed again or cast. With ranges of values, readers skip files and stripes
-outside of them. Ranges only make reading faster; no result depends on them.
+Spark evaluates the statement's own expressions over the values of the partitions: none is converted
+to text, parsed again or cast. Readers skip files and stripes outside of the ranges, on which no
+result depends.
 
-`bounds` are the ranges that a condition allows. A row meets a condition only if it meets each part
-that is joined with AND. A part that compares a column with a constant gives a bound. Spark
-recognises these comparisons as filters for data sources, so nothing is parsed here.
-
-`key_ranges` are those of a MERGE's keys in its source. A key has no range if Python cannot
-represent a bound exactly, such as a year beyond 9999 or a string that is not UTF-8.
+`bounds` are the ranges of a condition's parts, joined with AND, that compare a column with a
+constant; Spark recognises them as filters for data sources. `key_ranges` are those of a MERGE's
+keys in its source. A key has no range if Python cannot represent a bound exactly, such as a year
+beyond 9999 or a string that is not UTF-8.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The next range of a change feed; each range is written exactly once.
 
-The changes after the feed's last range are read under one snapshot and staged. One rename publishes
-them as the next range; on a store without renames, a note that is written last. A job that is
-killed earlier has published nothing, and the next try repeats the range. Each run writes one range.
-A run that is retried after publication, cleared, or created again with the same name finds the note
-of its range, and does nothing.
+The changes after the feed's last range are read under one snapshot, staged, and published by one
+rename or, without renames, by a note that is written last. A job that is killed earlier has
+published nothing. A run that is retried after publication, cleared, or created again with the same
+name finds the note of its range, and does nothing.
 """
 
 from __future__ import annotations

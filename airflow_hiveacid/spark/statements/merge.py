@@ -1,10 +1,9 @@
 """MERGE as events.
 
-A `MergeProgram` is built from the schemas alone, to find all errors before a transaction opens. The
-target is read only in the columns that keys, conditions and expressions use. The source is read
-once and kept (`localCheckpoint`), and so are the matched pairs, each with its chosen clause and new
-row. So neither another Spark job nor a repeated task computes them again. If an executor with kept
-rows is lost, the job fails, because reading the source again might give other rows.
+A `MergeProgram` is built from the schemas alone, to find all errors before a transaction opens.
+Only needed columns of the target are read. The source is read once and kept (`localCheckpoint`),
+and so are the matched pairs with their clause and new row. If an executor with kept rows is lost,
+the job fails, because reading the source again might give other rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Rebalance of a table: one overwrite that spreads the rows of each partition evenly over files.
 
-Each row gets a position in its partition: in the requested order, or else in the order of the old
-files. Each new file gets the rows of a range of positions. In Hive's REBALANCE, the last range is
-shorter (CompactionQueryBuilder); here lengths differ by at most one row.
-
-A position depends only on the row and on files that do not change, so repeated tasks agree. Spark
-reads only rows' IDs and keys; the values are fetched from the old files, exact to the nanosecond.
+Each row gets a position, in the requested order or that of the old files, and each new file a range
+of positions: lengths differ by at most one row, unlike in Hive's REBALANCE
+(CompactionQueryBuilder). A position depends only on the row and on files that do not change, so
+repeated tasks agree. Spark reads only rows' IDs and keys; values are fetched from the old files,
+exact to the nanosecond.
 """
 
 from __future__ import annotations

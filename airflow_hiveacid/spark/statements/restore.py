@@ -1,12 +1,11 @@
 """Restore of a table to a version, as one overwrite of the partitions that differ.
 
-Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event. A
-row that is live only in the version is fetched from its old file, exact to the nanosecond, as
-UPDATE fetches unassigned columns. A partition that would need too many events gets a base with the
-version's rows. Files of an insert-only table are copied byte by byte.
+Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event;
+one that is live only in the version is fetched from its old file, exact to the nanosecond. A
+partition that would need too many events gets a base. Files of an insert-only table are copied.
 
-The partitions that differ are determined three times: before the locks are requested, after the
-locks are granted, and under the snapshot itself.
+The partitions that differ are determined before the locks are requested, after they are granted,
+and under the snapshot itself.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
 """Bucket files of a table, made from files that Spark's own ORC writer writes.
 
-Rows that pass through Python cost twice as much to write as rows that Spark writes. So Spark writes
-flat files into staging. `flat_copy` then converts these files to bucket files without decoding a
-value. `write_flat` runs both steps, and reports each file as `event_files.write_events` does.
+Rows that pass through Python cost twice as much to write. So Spark writes flat files into staging,
+and `flat_copy` converts them without decoding a value.
 
-The driver publishes only copies that tasks reported to it, and only files that Spark has committed
-are copied. Other files stay in staging and are removed with it. So the commit of a task must be one
-step. `can_write_flat` excludes stores without renames (docs/decisions/s3.md). On other stores, the
-commit of a repeated task still needs two calls. If rows are lost between these calls, the loss is
-detected: the copies must contain as many rows as Spark has counted (docs/decisions/writing.md).
+The driver publishes only copies that tasks reported, of files that Spark has committed. So a task's
+commit must be one step: `can_write_flat` excludes stores without renames (docs/decisions/s3.md).
+The commit of a repeated task still needs two calls; a loss between them is detected, as the copies
+must contain as many rows as Spark has counted (docs/decisions/writing.md).
 
-File sizes do not depend on the number of tasks. Small neighbouring files are combined until they
-are large enough, and a file that is too large is split.
+File sizes do not depend on the number of tasks: small neighbours are combined, large files split.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """New rows in a form that Spark's own ORC writer stores exactly as our writer would.
 
-The frame has plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding,
-timestamps are wall-clock times, and strings are within their maximum length. For a partitioned
-table the frame has two more columns: the partition, and a hash of the partition.
-
-If Spark or Java would store a different value, there is no frame, or the frame's tasks fail with an
-`UnsupportedFileError`. In both cases, `event_files` writes the rows instead.
+The frame has plain columns `c0`, `c1` and so on: dates are day numbers, a char has its padding,
+timestamps are wall-clock times. For a partitioned table, the partition and its hash follow. If
+Spark or Java would store a different value, there is no frame, or its tasks fail with an
+`UnsupportedFileError`, and `event_files` writes the rows instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The parser that removes clauses such as `FOR VERSION AS OF 12` after a table's name.
 
-Engines have different forms of the clause, and sqlglot parses only some of them. Output is the
-statement without the clauses in the table below. `Token.as_of` of the last token of a table's name
-has the version, which other modules read; `check_all_read` refuses a clause that none has read.
+sqlglot parses only some forms of it. `Token.as_of` of the last token of a table's name has the
+version; `check_all_read` refuses a clause that no module has read.
 
 | clause | engines |
 | --- | --- |

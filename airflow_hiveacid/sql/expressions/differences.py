@@ -1,8 +1,7 @@
 """Checks that refuse SQL if Hive and Spark evaluate it differently.
 
-Spark evaluates the user's expressions, so SQL is refused for which Hive would return a different
-result. Differences that depend on column types are not found. Each error proposes SQL that has the
-same meaning in both engines. `functions` decides which functions are refused.
+Differences that depend on column types are not found. Each error proposes SQL that has the same
+meaning in both engines. `functions` decides which functions are refused.
 
 In Hive's grammar (`IdentifiersParser.g`), operators have this precedence, the highest first: `[]
 .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at most one of

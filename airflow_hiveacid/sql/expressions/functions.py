@@ -3,8 +3,7 @@
 A function is allowed if tests/interop/test_functions.py has compared its results in Spark and in
 Hive 4.0.1, over rows with NULL, empty strings, negative numbers and more. A call runs as Spark's
 own function, as Hive's Java class in Spark (`plan.statements.hive_functions`), or as a Spark
-expression with the same results. Other functions are refused with a proposal. A replacement changes
-names, parentheses and commas in the user's SQL, and never an argument.
+expression with the same results. A replacement never changes an argument.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

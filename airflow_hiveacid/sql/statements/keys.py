@@ -1,8 +1,7 @@
 """The parser that finds the keys in the ON condition of a MERGE.
 
-A key is an equality of a target column and a source column in `ON`; the rest of `ON` is an
-additional condition. In a `MergeSpec`, both columns of a key have the same name. If they differ, a
-query around the source renames the source column.
+A key is an equality of a target column and a source column in `ON`; the rest is an additional
+condition. If their names differ, a query around the source renames the source column.
 """
 
 from __future__ import annotations

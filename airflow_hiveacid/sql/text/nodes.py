@@ -1,7 +1,6 @@
-"""The supported kinds of node in sqlglot's trees; all other kinds are refused.
+"""The supported kinds of node in sqlglot's trees, and their keys; all others are refused.
 
-For each kind of node, this module lists the supported keys. So a clause that sqlglot parses causes
-an error if it is unsupported, and is never dropped silently. A tree is never converted to SQL.
+So a clause that sqlglot parses is never dropped silently. A tree is never converted to SQL.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Encoders that write batches as ORC stripes: the protocol, the Arrow encoder and the sink.
 
-An encoder writes finished stripes to a stream, and at the end the tail that describes them. It
-checks the size of a stripe only at the end of its internal batch, so callers pass pieces of exactly
-that batch size. If the sink receives bytes while a piece is encoded, a stripe has ended with the
-piece's last row.
+An encoder writes finished stripes to a stream, and at last their tail. It ends a stripe only at the
+end of its internal batch, so callers pass pieces of that size: if the sink receives bytes
+meanwhile, the stripe has ended with the piece's last row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A reader that fetches, in large windows, only the streams that Arrow will decode.
 
-Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
-costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
-`ReadAhead` takes an open file, its tail and column IDs. `splice` reads a `ReadAhead` like a file.
-If a stripe's footer is invalid, nothing is read ahead, and the decoder reports the fault.
+Arrow would read 128 KiB of one stream after the other, each with a round trip. A stripe's footer
+shows the wanted columns' streams; if it is invalid, nothing is read ahead, and the decoder reports
+it. `splice` reads a `ReadAhead` like a file.
 """
 
 from __future__ import annotations

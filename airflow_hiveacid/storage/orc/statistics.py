@@ -1,8 +1,7 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-If typed statistics are incomplete in one part, the merged statistics omit them. A reader that finds
-typed statistics without a minimum assumes that the column is all NULL, and skips the rows (ORC's
-RecordReaderImpl.evaluatePredicateRange).
+Typed statistics that are incomplete in one part are omitted: without a minimum, a reader takes the
+column for all NULL, and skips the rows (RecordReaderImpl.evaluatePredicateRange).
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))

@@ -1,8 +1,7 @@
 """Parse, check and serialise the tail of an ORC file.
 
-Arrow's reader does not validate a tail, and crashes on some invalid tails. So the module refuses
-tails that no writer would write: it checks lengths against the file, stripes against each other,
-and types against their kinds.
+Arrow crashes on some invalid tails, so lengths are checked against the file, stripes against each
+other, and types against their kinds.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table

@@ -1,16 +1,13 @@
 """Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams a file in bounded memory. But it can skip only whole top-level columns,
-and always reads all stripes that the footer lists. Therefore this module replaces the footer. The
-struct `row` becomes empty and keeps its position, and its fields become columns directly after it.
-So all column IDs and all streams in the file stay the same. Columns are called `c<column ID>`,
-regardless of their names in the table.
+Arrow's batch reader streams in bounded memory, but can skip only whole top-level columns, and no
+stripes. So in the new footer, the struct `row` is empty, its fields are columns directly after it,
+called `c<column ID>`, and all IDs and streams stay the same.
 
 The view can also show only the whole seconds or only the nanoseconds of timestamps, because Arrow
-counts nanoseconds in 64 bits, from 1677 to 2262, and refuses other timestamps. ORC stores seconds,
-encoded like a long, and nanoseconds in separate streams. So the type in the footer decides whether
-Arrow reads the stream of seconds as a timestamp or as numbers. If zeros replace the seconds, Arrow
-reads only the nanoseconds. The module `timestamps` joins both parts.
+refuses those outside 1677 to 2262. ORC stores them in separate streams, so the type in the footer
+decides whether Arrow reads the seconds as numbers; zeros in their place leave the nanoseconds. The
+module `timestamps` joins both.
 """
 
 from __future__ import annotations

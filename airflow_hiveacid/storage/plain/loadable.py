@@ -1,9 +1,8 @@
 """Check and copy the files that LOAD DATA adds, so that every reader reads the same rows.
 
-Files are copied byte by byte. A file is refused if Hive 3.1, Hive 4 and our reader would not all
-read the same rows, unchanged: different column names, a different column order, types that do not
-fit, values in an unknown calendar, and whatever our reader refuses. A refused file can instead be
-the source of an INSERT.
+Files are copied byte by byte, and refused if Hive 3.1, Hive 4 and our reader would not all read the
+same rows: other column names, order or types, values in an unknown calendar, and whatever our
+reader refuses. A refused file can instead be the source of an INSERT.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check the description of each column chunk in a Parquet footer before Arrow is asked about it.
 
-Arrow's Python functions about chunks end the process if a description contradicts itself, or if the
-column is encrypted: they do not expect C++ exceptions. Arrow parsed the footer before, so only the
-values of some fields are checked here.
+Arrow's Python functions about chunks end the process (a C++ exception) if a description contradicts
+itself, or the column is encrypted. Arrow has parsed the footer, so only some fields are checked.
 """
 
 from __future__ import annotations

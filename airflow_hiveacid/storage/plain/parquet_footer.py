@@ -1,8 +1,7 @@
 """The facts in a Parquet file's footer that a reader of a Hive table needs.
 
-Hive stores a timestamp as an instant: the moment when clocks in the writer's time zone showed this
-timestamp. Hive also stores this time zone in the footer. Hive 4 also stores whether dates use the
-proleptic Gregorian calendar.
+Hive stores a timestamp as the instant at which clocks in the writer's time zone showed it, and that
+zone in the footer. Hive 4 also stores whether dates use the proleptic Gregorian calendar.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Read every row that a file stores, whether readers of the table see the row or not.
 
-Output is batches of the table's columns. Deleted rows are included, since their values are still in
-the file. A file that cannot be read completely raises an error; it never yields fewer rows.
+Deleted rows are included. A file that cannot be read completely raises an error.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """A change feed: for each range of versions, a directory with Parquet files and a note.
 
-The notes record which versions the feed covers, because a range without rows has no files. A range
-exists once its note exists. The name of its directory contains the version at which it begins, so
-only one of two writers can continue from the same version. A consumer may remove ranges that it has
-read, except the last one: the feed continues from it.
+A range, which may have no files, exists once its note exists. Its directory is named after the
+version at which it begins, so only one of two writers can continue from a version. A consumer may
+remove ranges that it has read, except the last one: the feed continues from it.
 
-On a store that renames directories, tasks write to a staging directory that is never published. The
-driver moves the accepted files to a second directory, and renames it: files and note appear in one
-step. On other stores, tasks upload files to the attempt's directory inside the range's directory,
-and leave the uploads open. The driver completes those that tasks reported, and writes the note
-last. Files without a note are not part of the feed.
+On a store that renames directories, the driver moves the tasks' accepted files from staging to a
+second directory, and renames it: files and note appear in one step. On other stores, tasks leave
+uploads to the attempt's directory in the range's open; the driver completes the reported ones, and
+writes the note last. Files without a note are not part of the feed.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")

@@ -1,10 +1,8 @@
 """Hadoop's client settings, the umask, and the settings that Python workers get from Spark.
 
-The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses;
-hdfs-native does not apply the umask itself. The driver reads store settings once from its Hadoop
-configuration (`spark.engine.session`), and Python workers from an environment variable. Only
-settings with the names below are passed. None of them is secret. They take precedence over the
-files.
+`core-site.xml` and `hdfs-site.xml` are read where hdfs-native reads them, which applies no umask.
+Settings of the driver's Hadoop configuration (`spark.engine.session`) take precedence; workers get
+those below, none of them secret, in an environment variable.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"

@@ -1,9 +1,8 @@
 """Split locations into a store and a path, and open the stores' clients.
 
 Locations are as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain paths). A
-store and a path are strings, so that plans and tasks can contain them. A file system is never sent
-to another process, because it has connections and perhaps secrets. The module also finds out
-whether two locations lead to one directory, or into each other.
+store and a path are strings for plans and tasks; a file system has connections and perhaps secrets.
+The module also finds out whether two locations lead to one directory, or into each other.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")

@@ -3,12 +3,10 @@
 All staged files are below `<home>/_tmp_hiveacid_<token>/`: `<final name>/` is the directory to
 publish, `_attempts/` has files of tasks that the driver has not accepted yet, `_parts/` has files
 that later tasks read and that are never published, and `_flat/` has rows that are not yet in the
-table's file format. The home is the table's location, so a new partition has no directory before
-its files are published. A partition outside the table's location is its own home.
+table's file format. The home is the table's location, or a partition's outside of it.
 
-Only this module depends on how a directory becomes visible. On most stores, one rename publishes it
-(`check_publishable`). On a store without renames, it appears file by file, data files before marker
-files.
+Only this module depends on how a directory becomes visible: on most stores by one rename
+(`check_publishable`), on others file by file, data files before marker files.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")

@@ -1,8 +1,7 @@
 """Convert days before 1582-10-15 from the hybrid to the proleptic Gregorian calendar.
 
-An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
-calendar (Julian before 1582-10-15). Arrow ignores the calendar. A date keeps its label (year,
-month, day). So a hybrid day becomes the proleptic day with the same label
+An ORC footer can state the hybrid calendar (Julian before that day), which Hive 4 writes and Arrow
+ignores. A day becomes the proleptic day with the same label of year, month and day
 (CalendarUtils.convertDateToProleptic in Hive's storage API).
 
 Example:

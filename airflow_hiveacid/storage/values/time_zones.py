@@ -1,14 +1,13 @@
 """Offsets of time zones from UTC, as Java's `java.util.TimeZone` computes them.
 
-An ORC stripe names the time zone of its writer. Hive's readers shift the stripe's timestamps with
-Java's rules for this zone. They come from the same database as those of other programs, but Java
-ignores all rules before 1900, and uses the zone's present standard offset instead
-(ZoneInfoFile.getZoneInfo0). Most C libraries use local mean time there. Java also knows names that
-the database lacks: short names (JST) and custom offsets (GMT+08:00). For the instants of Parquet
-files, Hive uses `java.time`, which follows the database also before 1900 (`civil_zone_of`).
+Hive's readers shift a stripe's timestamps with Java's rules for the writer's zone. Before 1900,
+Java uses the zone's present standard offset (ZoneInfoFile.getZoneInfo0), most C libraries local
+mean time. Java also knows names that the database lacks: short names (JST) and custom offsets
+(GMT+08:00). For the instants of Parquet files, Hive uses `java.time`, which follows the database
+also before 1900 (`civil_zone_of`).
 
-The rules come from the package `tzdata`, or from the system's files if it is not installed. The
-package comes first, because Debian's files contain other rules for the time before 1970.
+The rules come from the package `tzdata`, or else from the system's files, which on Debian differ
+before 1970.
 
 Example:
     >>> year_1899, year_2024 = -2_208_990_000, 1_720_000_000

@@ -1,10 +1,8 @@
 """Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
-Arrow refuses a file with values outside the range of nanoseconds in 64 bits, 1677 to 2262, as many
-"valid until" dates are. With `orc.view`, seconds and nanoseconds can be read separately. A value
-that does not fit into the wanted form is an error; the module never changes a value. For Spark,
-timestamps at any depth of nesting are converted between microseconds and pairs of seconds and
-nanoseconds.
+Arrow refuses values outside 1677 to 2262, such as many "valid until" dates, but `orc.view` shows
+seconds and nanoseconds separately. A value that does not fit into the wanted form is an error. For
+Spark, timestamps at any depth are converted between microseconds and pairs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Find visible delete events for lost rows: rows in a bucket that has no file.
 
-Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
-row between the two deletes, and its bucket may then have no file, although no row was lost. A base
-covers all writes up to its write ID: if a row of a covered write is not in the base, a delete event
-or an overwrite removed it. A row of a later write is in a delta that no compaction has read, so the
-file of this delta must exist.
+A writer that does not check for conflicts can delete a row twice. If a major compaction removes the
+row in between, its bucket may have no file, although no row was lost. A base covers all writes up
+to its write ID; a row of a later write is in a delta that no compaction has read, so its file must
+exist.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Check the events of one file while it is read: order, write IDs and operations.
 
-Before version 3, Hive wrote an update or a delete as a single event into the delta that also
-contained inserts. A delete or update event is not an inserted row, so the module refuses the delta.
-The module accepts a base, because Hive's compaction kept only the last event of each live row. So
-an update event in a base is the current version of its row.
+Before version 3, Hive wrote an update or a delete as a single event into the delta with the
+inserts. Such a delta is refused, but a base is not: compaction kept only the last event of each
+live row, so its update event is the row's current version.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Find the facts about a root's visible files that readers need before they open the files.
 
-These are: whether a file has ACID columns, its rows, buckets and write IDs, the row identities of
-files without ACID columns, and the committed length of files that are still open for streaming. If
-the file names do not show them, the module reads footers. It must not read rows.
+These are: ACID columns, rows, buckets, write IDs, the identities of rows without ACID columns, and
+the committed length of files that are open for streaming; from names or, if need be, footers.
 """
 
 from __future__ import annotations

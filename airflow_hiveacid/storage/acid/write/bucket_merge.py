@@ -1,9 +1,9 @@
 """Compact one bucket: merge its sorted files into one sorted file per result directory.
 
-Only one batch of every open file is in memory, regardless of file sizes. Rows keep their identity
-and all values. The merge drops only events with write IDs that the compactor's list excludes. Large
-unchanged stripes are copied without decoding (`whole_stripes`). `bucket_parts` compacts a large
-bucket with several tasks. Each of Hive's own compactors violates one of these two rules:
+Only one batch of every open file is in memory. Rows keep their identity and all values; only events
+of write IDs that the compactor's list excludes are dropped. Large unchanged stripes are copied
+(`whole_stripes`), and large buckets compacted in several tasks (`bucket_parts`). Each of Hive's own
+compactors violates one of these two rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
   readers lose all rows of one file.

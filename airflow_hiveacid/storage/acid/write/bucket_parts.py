@@ -1,9 +1,8 @@
 """Compact a large bucket in parts, each by its own task, and join the parts to one file.
 
 Each part writes the rows of its range that must be decoded, and reports the stripes that can be
-copied (`compact_part`). Then one task copies the stripes of all parts and the reported stripes into
-the bucket's file (`SplitCompaction.rest`). Parts are ranges that together contain every identity
-exactly once. Statistics of the identity columns assign stripes to parts.
+copied (`compact_part`); then one task copies all of these (`SplitCompaction.rest`). Ranges, by
+statistics of the identity columns, contain every identity exactly once.
 """
 
 from __future__ import annotations

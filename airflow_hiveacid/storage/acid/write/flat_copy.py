@@ -1,10 +1,8 @@
 """Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
-A different program, such as Spark, wrote the flat files, with the table's columns at the top level
-(`flat_layout`). The output is an ACID file of insert events, or a file of rows for an insert-only
-table. The module copies streams without decoding values, and gives the columns new IDs. For an ACID
-file, it adds five identity columns (as runs), the struct `row` around the table's columns, and the
-tail. The key column, if present, is not copied.
+Another program, such as Spark, wrote them (`flat_layout`). Streams are copied without decoding, and
+columns get new IDs. An ACID file of insert events also gets five identity columns (as runs), the
+struct `row`, and the tail. A key column is not copied.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The layout of flat ORC files: they contain a table's columns, and are copied into bucket files.
 
-Some columns are stored with a different type than in the table (`flat_kind`), which represents the
-same values exactly. For example, a date is stored as its day number, which does not depend on a
-calendar. A key column may follow the table's columns. It contains the same string in every row of
-the file, and identifies the target of the rows.
+Some columns have another type that represents the same values exactly (`flat_kind`), such as a date
+its day number. A key column may follow, with one string that identifies the rows' target.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Copy a file and change its write ID, without decoding values.
 
-In a file of inserted rows, only the tail and the two write ID columns contain the write ID. These
-columns consist of runs of a single value, so the module rewrites them, and copies every other
-stream. It refuses a file with a layout that our writers do not write.
+In a file of inserted rows, only the tail and two columns, runs of a single value, contain the write
+ID. A file with a layout that our writers do not write is refused.
 """
 
 from __future__ import annotations

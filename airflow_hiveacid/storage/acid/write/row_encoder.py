@@ -1,8 +1,7 @@
 """Write ORC stripes row by row, for timestamps that Arrow writes incorrectly.
 
-Arrow stores a timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds
-towards zero, so a fraction of a second before 1970 becomes negative nanoseconds. This encoder
-passes seconds and nanoseconds separately.
+Arrow stores a timestamp as one integer of limited range, and rounds seconds towards zero, so a
+fraction before 1970 becomes negative. This encoder passes seconds and nanoseconds separately.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Compose the tail of an ACID file from the tails of the encoders that wrote its parts, in order.
 
-The result has one list of stripes, merged statistics, the table's types, and the user metadata of
-ACID files.
-
-The `writer` field stays 1 (ORC's C++ writer). Hive ignores it. Trino requires this value, and
+The `writer` field stays 1 (ORC's C++ writer): Hive ignores it, and Trino requires it, and
 recognizes our ACID files by `hive.acid.version`.
 """
 

@@ -1,8 +1,8 @@
 """Select the stripes that a compaction can copy unchanged.
 
-All rows of such a stripe are kept, its identity range contains no other row, and it has the current
-format of our own writers. Copied stripes keep their size, so a file would get more and more small
-stripes if every small stripe were copied. `least_length` bounds their number.
+All rows of such a stripe are kept, its identity range contains no other row, and it has the format
+of our own writers. As copied stripes keep their size, `least_length` bounds the number of small
+ones.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Open HDFS files for `pyarrow.PythonFile`, and the protocols of hdfs-native's client.
 
-Each call to hdfs-native's readers and writers enters Rust code and takes a lock, so small writes
-are buffered. A large write is sent in pieces, because each piece is copied. After a failed write,
-the file is never completed: hdfs-native drops the failed block, and the name node would accept the
-remaining blocks as the whole file.
+Small writes are buffered, because each call enters Rust code and takes a lock; a large one is sent
+in pieces, because it is copied. After a failed write, the file is never completed: the name node
+would accept the blocks without the failed one as the whole file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """The ledger of jobs that have changed a table, so that no job changes the table twice.
 
 Entries are small files in `<table location>/_hiveacid/`, which readers ignore. Each attempt of a
-job writes a prepared entry before it publishes anything, and a confirmed entry after the commit.
-Other programs can also write to the directory, so a confirmed entry is trusted only if the
-metastore agrees. A file is written under a temporary name, renamed, and never changed. Many
-confirmed entries are combined in one file (`ledger_rolls`).
+job writes a prepared entry before it publishes anything, and a confirmed entry after the commit,
+trusted only if the metastore agrees, as other programs can write there, too. A file is renamed into
+place, and never changed; many confirmed entries become one (`ledger_rolls`).
 
-A prepared entry alone is no proof of a commit: the metastore forgets aborted write IDs after their
-directories are cleaned, and a forgotten write ID looks committed. A file's name identifies its job,
-table and state, so even an entry with damaged content is found. This module must not interpret a
-job's result, which is a string. See docs/decisions/ledger.md.
+A prepared entry alone is no proof of a commit: the metastore forgets aborted write IDs, which then
+look committed. A file's name identifies its job, table and state, even if its content is damaged. A
+job's result is only a string here. See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations

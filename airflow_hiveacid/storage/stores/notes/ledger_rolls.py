@@ -1,8 +1,7 @@
 """Store many confirmed ledger entries in one immutable file, so that a table has few files.
 
-Such a roll has a line for each entry: the name and modification time of its original file, and its
-JSON. The lines are compressed together. A roll is written before the files that it replaces are
-deleted, so each entry is in at least one file at any time.
+Such a roll has a compressed line for each entry: the name and modification time of its original
+file, and its JSON. It is written before the files that it replaces are deleted.
 
 Example:
     >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")

@@ -1,13 +1,11 @@
 """Notes that maintenance writes to a table's hidden directory; the ledger is there, too.
 
-For cleaning, a note records when a process first saw a directory that replaces others. For
-compaction, notes record the highest write ID of one of our compactions, which the metastore's queue
-does not record, and a partition's failed compactions. If a note is lost, cleaning is delayed, or a
-failed compaction is repeated, but no rows are lost.
+They record when a directory that replaces others was first seen, for cleaning; the highest write ID
+of our compactions, which the queue lacks; and a partition's failed compactions. If one is lost,
+cleaning is delayed, or a compaction is repeated.
 
-A note names the directory's owner. A job that writes to a table without such a note writes it, and
-so does maintenance. A note of another owner is replaced only if a user asks for it, or if the other
-table is gone.
+A note names the directory's owner; any job that writes or maintains the table adds it. That of
+another owner is replaced only if a user asks for it, or if the other table is gone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Notes in a table's hidden directory about its past: commits, tags, guarantees to keep files.
 
-Each fact has its own small file, so that no writer changes another writer's file. If a commit's
-note is lost or damaged, commit times are less exact; if a guarantee's is, fewer versions are
-readable. A damaged horizon or tag is an error, because it records which files may be missing or
-must stay. See docs/decisions/versions.md.
+Each fact has its own small file. Without a commit's note, commit times are less exact; without a
+guarantee's, fewer versions are readable. A damaged horizon or tag is an error, because it records
+which files may be missing or must stay. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
