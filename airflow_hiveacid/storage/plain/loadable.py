@@ -31,9 +31,9 @@ from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
+from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations
 from airflow_hiveacid.storage.stores.locations import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side

@@ -3,7 +3,7 @@
 Entries are small files in `<table location>/_hiveacid/`, which readers ignore. Each attempt of a
 job writes a prepared entry before it publishes anything, and a confirmed entry after the commit,
 trusted only if the metastore agrees, as other programs can write there, too. A file is renamed into
-place, and never changed; many confirmed entries become one (`ledger_rolls`).
+place, and never changed; many confirmed entries become one (`Line`).
 
 A prepared entry alone is no proof of a commit: the metastore forgets aborted write IDs, which then
 look committed. A file's name identifies its job, table and state, even if its content is damaged. A
@@ -17,11 +17,12 @@ import logging
 import random
 import re
 import uuid
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import CorruptFileError, StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, LedgerRollError, StorageError
 from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
@@ -30,7 +31,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
+from airflow_hiveacid.storage.stores.notes.json_files import seconds
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _VERSION: Final = 2
@@ -459,3 +460,40 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
 def parse_entry(content: bytes, path: str) -> LedgerEntry:
     """Parse the JSON of a ledger entry."""
     return json_files.read_note(LedgerEntry, content, path, version=_VERSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One entry: the name and modification time of its original file, and its JSON in one line."""
+
+    name: str
+    modified_s: float
+    text: bytes
+
+
+def packed(lines: Iterable[Line]) -> bytes:
+    """Return the content of a roll with these entries."""
+    head = (f"{line.name} {line.modified_s!r} ".encode() + line.text for line in lines)
+    return zlib.compress(b"\n".join(head))
+
+
+def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
+    """Return a roll's entries with this prefix, or raise LedgerRollError.
+
+    Example:
+        >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
+        >>> unpacked(packed([line])) == (line,)
+        True
+    """
+    found = []
+    try:
+        wanted = prefix.encode()
+        for line in zlib.decompress(content).split(b"\n"):
+            if line.startswith(wanted) and line:
+                name, modified_s, text = line.split(b" ", 2)
+                found.append(
+                    Line(name=name.decode(), modified_s=seconds(float(modified_s)), text=text)
+                )
+    except (zlib.error, ValueError) as error:
+        raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
+    return tuple(found)

@@ -25,7 +25,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
-from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
+from airflow_hiveacid.storage.plain.stored import is_stored_as
 from tests.unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
 from tests.unit.storage.parquet_decimals import mark_as_decimal
 

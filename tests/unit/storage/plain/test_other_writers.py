@@ -24,9 +24,12 @@ from airflow_hiveacid.storage.orc.footer import OrcCalendar, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.plain.stored import why_not_as_defined
+from airflow_hiveacid.storage.plain.stored import (
+    are_old_values_known,
+    is_stored_as,
+    why_not_as_defined,
+)
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage import orc_tables

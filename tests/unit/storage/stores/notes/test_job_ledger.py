@@ -18,12 +18,13 @@ from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
 from airflow_hiveacid.storage.stores.notes import job_ledger, json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import (
     Ledger,
+    Line,
     abandoned,
     committed,
     entry_name,
+    packed,
 )
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
-from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807
