@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from airflow_hiveacid.format import types as hive
@@ -25,11 +24,15 @@ from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
+from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
+from airflow_hiveacid.storage.plain.stored import is_stored_as
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
+from airflow_hiveacid.storage.values.column_types import types_in
+from airflow_hiveacid.storage.values.converters import DATED_KINDS
 
 Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""
@@ -230,62 +233,15 @@ def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
 
 def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
     """Return whether a column is stored as Spark expects: with this type, in today's calendar."""
-    if isinstance(wanted, hive.CharType):  # `orc_frame` strips padding, but not in nested chars
-        orc_type = tail.types[column_id]
-        return (orc_type.kind, orc_type.maximum_length) == (TypeKind.CHAR, wanted.length)
-    return _is_alike(tail, column_id, wanted, in_utc=in_utc)
-
-
-def _is_alike(tail: OrcTail, column_id: int, hive_type: hive.HiveType, *, in_utc: bool) -> bool:
-    orc_type = tail.types[column_id]
-    alike = partial(_are_alike, tail, orc_type, in_utc=in_utc)
-    match hive_type:
-        case hive.ArrayType(element=element):
-            return alike(TypeKind.LIST, [element])
-        case hive.MapType(key=key, value=value):
-            return alike(TypeKind.MAP, [key, value])
-        case hive.StructType(fields=fields):
-            has_names = orc_type.field_names == tuple(name for name, _ in fields)
-            return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
-        case hive.PrimitiveType(name="timestamp"):
-            is_kind = orc_type.kind == TypeKind.TIMESTAMP
-            return is_kind and in_utc and not may_have_old_days(tail, column_id)
-        case hive.PrimitiveType(name="date"):
-            return orc_type.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
-        case _:
-            facts = (orc_type.kind, orc_type.precision, orc_type.scale, orc_type.maximum_length)
-            return facts == _facts(hive_type)
-
-
-def _facts(hive_type: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
-    """Return the kind, precision, scale and length that a type must have in a file, or None."""
-    match hive_type:
-        case hive.PrimitiveType(name=name) if name in PRIMITIVE_KINDS:
-            return PRIMITIVE_KINDS[name], 0, 0, 0
-        case hive.VarcharType(length=length):
-            return TypeKind.VARCHAR, 0, 0, length
-        case hive.DecimalType(precision=precision, scale=scale):
-            return TypeKind.DECIMAL, precision, scale, 0
-        case _:
-            return None
-
-
-def _are_alike(
-    tail: OrcTail,
-    orc_type: OrcType,
-    kind: TypeKind,
-    children: Sequence[hive.HiveType],
-    *,
-    in_utc: bool,
-) -> bool:
-    return (
-        orc_type.kind == kind
-        and len(orc_type.children) == len(children)
-        and all(
-            _is_alike(tail, *pair, in_utc=in_utc)
-            for pair in zip(orc_type.children, children, strict=True)
-        )
-    )
+    # `orc_frame` strips the padding of a char, but not of nested ones.
+    is_padded = any(isinstance(t, hive.CharType) for t in types_in(wanted))
+    if is_padded and not isinstance(wanted, hive.CharType):
+        return False
+    if not is_stored_as(tail.types, column_id, wanted):
+        return False
+    dated = [i for i in tail.below([column_id]) if tail.types[i].kind in DATED_KINDS]
+    are_times_moved = not in_utc and any(tail.types[i].kind in TIMESTAMP_KINDS for i in dated)
+    return not are_times_moved and not any(may_have_old_days(tail, i) for i in dated)
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
