@@ -139,7 +139,7 @@ def _insert(kind: str, statement: RowInsert) -> ArrowStatement:
 
     def make(_view: TableView, limits: Limits) -> EventBatches:
         data = _data_of(table, values)
-        limits.check_changes(statement.rows, _size_of(data))
+        limits.check_changes(statement.rows, sum(array.nbytes for array in data.values()))
         events = EventMaker(table, table.columns)
         rows = [events.inserts(partitions.keys(), data)] if statement.rows else []
         return EventBatches(batches=rows)
@@ -426,7 +426,3 @@ def _arrays(table: TableInfo, values: simple.Columns) -> dict[str, pa.Array]:
 def _data_of(table: TableInfo, values: Values) -> dict[str, pa.Array]:
     names = {column.name for column in table.columns}
     return {name: array for name, array in values.items() if name in names}
-
-
-def _size_of(values: Values) -> int:
-    return sum(array.nbytes for array in values.values())

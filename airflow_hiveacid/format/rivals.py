@@ -60,7 +60,8 @@ def committed_since(
     such a write ID counts as an insert, which conflicts with the fewest operations; its name does
     not show whether the write changed this partition.
     """
-    news = _news(began, seen)
+    later = range(began.high_watermark + 1, seen.high_watermark + 1)
+    news = [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
     writes = []
     for foreign_write in map(foreign_write_of, directories):
         if foreign_write is None:
@@ -76,11 +77,6 @@ def committed_since(
         ):
             writes.append(foreign_write)
     return tuple(writes)
-
-
-def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
-    later = range(began.high_watermark + 1, seen.high_watermark + 1)
-    return [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
 
 
 def _holds(directory: str, write_id: WriteId) -> bool:

@@ -44,7 +44,12 @@ def convert_table(
     job: JobContext, ref: TableRef, to: ConversionTarget
 ) -> conversion.ConversionOutcome:
     """Convert a table to another kind, unless it is already of that kind."""
-    exchange = _exchange(job, ref)
+    exchange = Exchange(
+        client=job.client,
+        rows=Rows(spark=job.spark, client=job.client),
+        ref=ref,
+        terms=job.terms,
+    )
     exchange.recover()
     table = job.client.get_table(ref)
     if to is ConversionTarget.FLAT and table.kind is TransactionalKind.FULL_ACID:
@@ -81,14 +86,5 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
         client=job.client,
         ref=ref,
         to=to,
-        terms=job.terms,
-    )
-
-
-def _exchange(job: JobContext, ref: TableRef) -> Exchange:
-    return Exchange(
-        client=job.client,
-        rows=Rows(spark=job.spark, client=job.client),
-        ref=ref,
         terms=job.terms,
     )

@@ -23,7 +23,6 @@ from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
@@ -228,7 +227,8 @@ class Compactor:
         check_partition(self.client, self.facts.table, self.facts.partition)
         # Read the ledger before the last checks of the queue and the directory. A compaction worker
         # of Hive 3.1 can start and finish after these checks without being detected.
-        self._confirm_writers(plan, work.snapshot)
+        write_ids = work.snapshot.write_ids(self.facts.table.ref)
+        self.shared.confirm_writers(plan.state, write_ids, work.snapshot.txns)
         if self._is_pointless(plan, work):
             return self.facts.outcome(compaction.NoCompaction(why=str(work.refusal)))
         if work.has_rival():
@@ -267,11 +267,6 @@ class Compactor:
             entry_id=claim.entry_id if claim is not None else None,
             serves=work.serves,
         )
-
-    def _confirm_writers(self, plan: compaction.CompactionPlan, snapshot: Snapshot) -> None:
-        """Confirm the writes that this compaction replaces, before Hive's cleaner removes them."""
-        write_ids = snapshot.write_ids(self.facts.table.ref)
-        self.shared.confirm_writers(plan.state, write_ids, snapshot.txns)
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
         """Record that a queue entry is ours: other clients' end the guarantee for versions."""

@@ -133,7 +133,9 @@ def open_session(app_name: str) -> SparkSession:
     if not names_a_zone(conf.get(_DRIVER_OPTIONS, "") or ""):
         zones = jvm_of(spark).java.util.TimeZone
         zones.setDefault(zones.getTimeZone("UTC"))
-    _give_up_other_meanings(spark)
+    for key, value in _other_meanings(spark, _explicit_settings(spark)):
+        log.warning("ignored %s=%s, which would change the meaning of statements", key, value)
+        spark.conf.unset(key)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     give_hive_functions(spark)
@@ -181,12 +183,6 @@ def _default(spark: SparkSession, key: str) -> str:
         return spark.conf.get(key) or ""
     except SPARK_ERRORS:
         return ""
-
-
-def _give_up_other_meanings(spark: SparkSession) -> None:
-    for key, value in _other_meanings(spark, _explicit_settings(spark)):
-        log.warning("ignored %s=%s, which would change the meaning of statements", key, value)
-        spark.conf.unset(key)
 
 
 def _other_meanings(spark: SparkSession, conf: Mapping[str, str]) -> list[tuple[str, str]]:

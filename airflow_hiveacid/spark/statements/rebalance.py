@@ -68,8 +68,10 @@ def rebalance(job: JobContext) -> JobResult:
     check_rebalanceable(table, spec.order_by)
     rebalancing = Rebalancing(job=job, table=table, spec=spec)
     planned = _planned(job, rebalancing)
-    is_idle = planned.status is JobStatus.NOTHING_TO_DO and not _may_be_done(job, table)
-    if spec.plan_only or is_idle:
+    if spec.plan_only:
+        return planned
+    may_be_done = Ledger.of(table).entries(job.spec.job_key)  # by an earlier try
+    if planned.status is JobStatus.NOTHING_TO_DO and not may_be_done:
         return planned
     result = run_changes(job, [rebalancing.change()])
     if result.status is JobStatus.COMMITTED and not _is_due(rebalancing.outcomes):
@@ -130,10 +132,6 @@ class Rebalancing:
             _with_files(self.table, outcome, files, rows) for outcome in self.outcomes
         )
         return files
-
-
-def _may_be_done(job: JobContext, table: TableInfo) -> bool:
-    return bool(Ledger.of(table).entries(job.spec.job_key))
 
 
 def _facts(file: TargetFile) -> DataFile:

@@ -121,9 +121,6 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
             staged=None if part is None else part.staged,
         )
 
-    def _as_of(self, table: TableInfo, touched: Touched, version: VersionSpec) -> Target:
-        return self.target(table, touched, version)
-
     def view(self, table: TableInfo, touched: Touched) -> Target:
         """Return a table as the next statement sees it."""
         return self.target(table, touched)
@@ -137,7 +134,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
         if change.make_events is not None:
             files = written_files(plan, change.make_events(view, partial(self._source, change)))
         if change.make_files is not None:
-            files = change.make_files(plan, view, partial(self._as_of, change.table, touched))
+            files = change.make_files(plan, view, partial(self.target, change.table, touched))
         return files
 
     def copied(self, sizes: Mapping[Reissue, int]) -> Mapping[str, int]:

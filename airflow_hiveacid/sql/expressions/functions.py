@@ -202,10 +202,6 @@ def _is_positive(span: Span) -> bool:
     return _is_natural(span) and int(span.text) > 0
 
 
-def _is_one(span: Span) -> bool:
-    return span.text == "1"
-
-
 def _is_string(span: Span) -> bool:
     return len(span) == 1 and span.tokens[0].kind is Kind.STRING
 
@@ -353,7 +349,9 @@ _WAYS: Final[Mapping[str, _Way]] = {
     "instr": _Way(
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
     ),
-    "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at any start
+    "locate": _Way(
+        alike=_Argument(2, lambda span: span.text == "1")
+    ),  # Spark finds an empty string at any start
     "lpad": _Way(alike=_PAD),
     "pmod": _Way(alike=_Argument(1, _is_positive), body="(a % b + b) % b"),
     "regexp_extract": _Way(alike=_Argument(1, _is_without_choice)),

@@ -73,7 +73,11 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
     names = replace(names, views=of_clauses)
     said = tuple(_clause(clause, names) for clause in clauses)
     if any(key.target != key.source for key in keys):
-        _check_no_star(clauses)
+        for star in filter(_means_all, clauses):
+            star.rest.fail(
+                "a star is ambiguous: the keys have different names in target and source",
+                "list the columns",
+            )
         columns = named_columns(keys, names, [*rest, *_expressions(clauses)])
         source, names = renamed(source, names, keys, columns)
         said = tuple(_clause(clause, names) for clause in clauses)
@@ -270,15 +274,6 @@ def _insert(
     if len(columns) != len(values):
         rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one value")
     return dict(zip(columns, values, strict=True)), None
-
-
-def _check_no_star(clauses: Sequence[_When]) -> None:
-    for clause in clauses:
-        if _means_all(clause):
-            clause.rest.fail(
-                "a star is ambiguous: the keys have different names in target and source",
-                "list the columns",
-            )
 
 
 def _means_all(clause: _When) -> bool:

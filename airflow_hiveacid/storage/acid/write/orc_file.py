@@ -110,7 +110,9 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         self._stripe_row_limit = stripe_rows
         self._position = 0
         self._encoder: Encoder | None = None
-        self._stream = self._open()
+        with storage_errors("write", path):
+            fs.create_dir(posixpath.dirname(path), recursive=True)
+            self._stream = fs.open_output_stream(path)
         self._is_open = True
         self._emit(MAGIC)
 
@@ -148,11 +150,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     @property
     def _goes_by_rows(self) -> bool:
         return isinstance(self._encoder, RowEncoder)
-
-    def _open(self) -> pa.NativeFile:
-        with storage_errors("write", self._path):
-            self._fs.create_dir(posixpath.dirname(self._path), recursive=True)
-            return self._fs.open_output_stream(self._path)
 
     def _emit(self, data: bytes) -> None:
         with storage_errors("write", self._path):

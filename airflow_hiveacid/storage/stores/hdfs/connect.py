@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -58,7 +58,9 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     """
     settings = hadoop_settings.given_settings()
     root = root_uri(scheme, authority, settings)
-    _become_sparks_user(settings, os.environ)
+    if _SPARK_USER in os.environ and settings.get(_LOGIN, "simple") == "simple":
+        # Without Kerberos, act as the user of Spark's JVM: the process may run as `yarn`.
+        os.environ.setdefault(_USER, os.environ[_SPARK_USER])
     try:
         import hdfs_native  # noqa: PLC0415 - it may be missing if no table is on HDFS
 
@@ -160,12 +162,6 @@ def _most_name_nodes(settings: Mapping[str, str]) -> int:
 
 def _names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
-    """Without Kerberos, act as the user of Spark's JVM: the process itself may run as `yarn`."""
-    if _SPARK_USER in environment and settings.get(_LOGIN, "simple") == "simple":
-        environment.setdefault(_USER, environment[_SPARK_USER])
 
 
 def _by_token(root: str, settings: Mapping[str, str]) -> str:
