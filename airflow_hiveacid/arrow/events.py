@@ -19,12 +19,7 @@ from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.nested import with_leaf_types
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, with_pairs
-from airflow_hiveacid.writing.event_files import (
-    DELETE_KIND,
-    EVENT_COLUMNS,
-    INSERT_KIND,
-    partition_text,
-)
+from airflow_hiveacid.writing import event_files
 
 UPDATE_CLAUSE: Final = 0
 INSERT_CLAUSE: Final = 1
@@ -55,7 +50,7 @@ class EventMaker:
         count = found.rows.num_rows
         return self._batch(
             partition=_repeated_text(view, found),
-            kind=DELETE_KIND,
+            kind=event_files.DELETE_KIND,
             bucket=_buckets(found.rows),
             file=pa.nulls(count, pa.int64()),
             clause=pa.nulls(count, pa.int32()),
@@ -73,7 +68,7 @@ class EventMaker:
         own = _buckets(found.rows) if self.table.num_buckets else _zeros(count)
         return self._batch(
             partition=_repeated_text(view, found),
-            kind=INSERT_KIND,
+            kind=event_files.INSERT_KIND,
             bucket=own,
             file=pa.repeat(pa.scalar(found.file.number, pa.int64()), count),
             clause=pa.repeat(pa.scalar(UPDATE_CLAUSE, pa.int32()), count),
@@ -95,7 +90,7 @@ class EventMaker:
             )
         return self._batch(
             partition=partitions,
-            kind=INSERT_KIND,
+            kind=event_files.INSERT_KIND,
             bucket=bucket,
             file=pa.nulls(count, pa.int64()),
             clause=pa.repeat(pa.scalar(INSERT_CLAUSE, pa.int32()), count),
@@ -142,16 +137,16 @@ class EventMaker:
     ) -> pa.RecordBatch:
         kinds = pa.repeat(pa.scalar(kind, pa.int8()), len(partition))
         columns = [partition, kinds, bucket, file, clause, *identity, row]
-        return pa.RecordBatch.from_arrays(columns, names=list(EVENT_COLUMNS))
+        return pa.RecordBatch.from_arrays(columns, names=list(event_files.EVENT_COLUMNS))
 
 
 def partition_keys(names: Sequence[PartitionName]) -> pa.Array:
     """Return the `_partition` value of each partition."""
-    return pa.array([partition_text(name) for name in names], pa.string())
+    return pa.array([event_files.partition_text(name) for name in names], pa.string())
 
 
 def _repeated_text(view: TableView, found: FileRows) -> pa.Array:
-    text = partition_text(view.partitions[found.file.partition].name)
+    text = event_files.partition_text(view.partitions[found.file.partition].name)
     return pa.repeat(pa.scalar(text, pa.string()), found.rows.num_rows)
 
 

@@ -11,19 +11,9 @@ from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.statements import (
-    DeleteSpec,
-    InsertSpec,
-    MergeSpec,
-    TruncateSpec,
-    UpdateSpec,
-)
-from airflow_hiveacid.plan.statements.simple import (
-    SimpleSpec,
-    simple_specs,
-    simple_statement,
-)
+from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.transactions import check_order, numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.table_view import TableView, view_of
@@ -39,11 +29,11 @@ log = logging.getLogger("hiveacid")
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
     """Run a job's statements in this process, as one transaction; see `Run.result`."""
-    specs = simple_specs(job.spec.job)
+    specs = simple.simple_specs(job.spec.job)
     changes: list[ArrowStatement] = []
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
-            statement = simple_statement(spec, _table(job, spec))
+            statement = simple.simple_statement(spec, _table(job, spec))
             changes.append(planned(kind_of(spec), statement, job.client))
     return run_statements(job, changes, limits)
 
@@ -62,18 +52,18 @@ def run_statements(
     ).result()
 
 
-def _table(job: WritingJob, spec: SimpleSpec) -> TableInfo:
+def _table(job: WritingJob, spec: simple.SimpleSpec) -> TableInfo:
     """Return the checked table of a statement, with its constraints if it writes rows."""
     match spec:
-        case InsertSpec():
+        case statements.InsertSpec():
             return job.with_constraints(job.insertable_table(spec.target))
-        case TruncateSpec():
+        case statements.TruncateSpec():
             return job.insertable_table(spec.target)
-        case UpdateSpec():
+        case statements.UpdateSpec():
             return job.with_constraints(job.changeable_table(spec.target, "UPDATE"))
-        case DeleteSpec():
+        case statements.DeleteSpec():
             return job.changeable_table(spec.target, "DELETE")
-        case MergeSpec():
+        case statements.MergeSpec():
             return job.with_constraints(job.changeable_table(spec.target, "MERGE"))
 
 

@@ -21,17 +21,11 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.plan.statements import arguments
+from airflow_hiveacid.plan.statements import arguments, simple
 from airflow_hiveacid.plan.statements.conditions import Condition, column_type, condition_of
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.plan.statements.simple import (
-    SimpleChange,
-    check_partition_values,
-    partition_of,
-    require_comparable,
-)
 
 _UPSERT: Final = (
     specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.UPDATE),
@@ -49,7 +43,7 @@ class Statement(NamedTuple):
     """A statement's spec, and the statement for the engine."""
 
     spec: specs.StatementSpec
-    work: RowInsert | RowMerge | SimpleChange
+    work: RowInsert | RowMerge | simple.SimpleChange
 
 
 def insertion(
@@ -88,7 +82,7 @@ def insertion(
             rows=count,
             values=values,
             overwrites=overwrites,
-            partition=partition_of(table, [fixed[n] for n in names]) if is_whole else None,
+            partition=simple.partition_of(table, [fixed[n] for n in names]) if is_whole else None,
         ),
     )
 
@@ -106,7 +100,7 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
     given = stored(table, rows)
     own = _keys(table, given, names)
     for name in update.unchanged:
-        require_comparable(table, name, "column")
+        simple.require_comparable(table, name, "column")
     index = KeyIndex.of(list(own.values()))
     _check_distinct(table, own, index)
     check_not_null(table, given)
@@ -156,7 +150,7 @@ def deletion(table: TableInfo, where: str, parameters: Mapping[str, object] | No
         target=str(table.ref), where=where, parameters=where_parameters(where, parameters)
     )
     condition = simple_condition(table, where, parameters)
-    return Statement(spec, SimpleChange(table=table, condition=condition, assignments=None))
+    return Statement(spec, simple.SimpleChange(table=table, condition=condition, assignments=None))
 
 
 def simple_condition(
@@ -208,12 +202,12 @@ def _check_new_rows(table: TableInfo, values: Values) -> None:
         raise errors.SparkNeededError("the table has CHECK constraints")
     names = [column.name for column in table.partition_columns]
     check_days(values, names)
-    check_partition_values(table, {n: pc.unique(values[n]).to_pylist() for n in names})
+    simple.check_partition_values(table, {n: pc.unique(values[n]).to_pylist() for n in names})
 
 
 def _keys(table: TableInfo, values: Values, names: Sequence[str]) -> dict[str, pa.Array]:
     for name in names:
-        require_comparable(table, name, "key")
+        simple.require_comparable(table, name, "key")
     check_days(values, names)
     return {name: values[name] for name in names}
 

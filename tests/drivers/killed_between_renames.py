@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.stores import staging
+from airflow_hiveacid.storage.stores import filesystem
 from spark_apps.update import update
 
 
@@ -27,7 +27,7 @@ def die_after(renames: int) -> None:
     """Let so many renames happen, one at a time, and no other."""
     done = itertools.count()
     guard = threading.Lock()
-    rename = staging.rename_directory
+    rename = filesystem.rename_directory
 
     def rename_or_die(fs: pafs.FileSystem, source: str, target: str) -> None:
         with guard:
@@ -35,7 +35,7 @@ def die_after(renames: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             rename(fs, source, target)
 
-    staging.rename_directory = rename_or_die
+    filesystem.rename_directory = rename_or_die
 
 
 def main() -> None:

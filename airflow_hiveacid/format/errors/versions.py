@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import (
-    RetryableError,
-    StorageError,
-    TableError,
-    TransactionError,
-)
+from airflow_hiveacid.format.errors import tree
 
 # A list of a million write IDs, or of ten thousand partitions, would fill logs and XComs.
 _MOST_SHOWN: Final = 20
 
 
-class VersionRangeError(TableError):
+class VersionRangeError(tree.TableError):
     """A range of versions ends before it begins."""
 
     def __init__(self, *, table: object, since: int, until: int) -> None:
@@ -27,11 +22,11 @@ class VersionRangeError(TableError):
         )
 
 
-class VersionUnknownError(TableError):
+class VersionUnknownError(tree.TableError):
     """The table has no such version, or the requested time is far in the future."""
 
 
-class VersionDoubtfulError(TableError):
+class VersionDoubtfulError(tree.TableError):
     """It is unknown whether some writes were committed by the requested time.
 
     `doubtful` describes each of these writes. `before` is the newest version that contains none of
@@ -53,7 +48,7 @@ class VersionDoubtfulError(TableError):
         )
 
 
-class TagTakenError(TableError):
+class TagTakenError(tree.TableError):
     """A tag with the requested name already exists for a different version."""
 
     def __init__(self, *, table: object, tag: str, stands_for: str) -> None:
@@ -64,7 +59,7 @@ class TagTakenError(TableError):
         )
 
 
-class VersionNotSettledError(TransactionError, RetryableError):
+class VersionNotSettledError(tree.TransactionError, tree.RetryableError):
     """A write at or below the version is still open, so the version's rows could change."""
 
     def __init__(self, *, table: object, version: int, write_id: int, who: str = "") -> None:
@@ -76,7 +71,7 @@ class VersionNotSettledError(TransactionError, RetryableError):
         )
 
 
-class VersionNotYetError(TransactionError, RetryableError):
+class VersionNotYetError(tree.TransactionError, tree.RetryableError):
     """The requested time is still in the future according to the metastore's clock."""
 
     def __init__(self, *, table: object, when: str, now: str) -> None:
@@ -87,7 +82,7 @@ class VersionNotYetError(TransactionError, RetryableError):
         )
 
 
-class NotEnoughHistoryError(StorageError, RetryableError):
+class NotEnoughHistoryError(tree.StorageError, tree.RetryableError):
     """The snapshot is older than every remaining base.
 
     A compactor wrote the table's first base, and a write was open when the snapshot was taken. A
@@ -103,7 +98,7 @@ class NotEnoughHistoryError(StorageError, RetryableError):
         )
 
 
-class VersionGoneError(StorageError):
+class VersionGoneError(tree.StorageError):
     """A version cannot be read, because its files were deleted or cannot be proven complete.
 
     `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if the
@@ -138,7 +133,7 @@ class VersionGoneError(StorageError):
         super().__init__(f"table {table}: {text}. {advice}")
 
 
-class ChangesGoneError(StorageError):
+class ChangesGoneError(tree.StorageError):
     """The remaining files do not show the changes in a range of versions.
 
     All changes after version `oldest` can be read. `oldest` is 0 if no such version is known.
@@ -155,7 +150,7 @@ class ChangesGoneError(StorageError):
         )
 
 
-class KeepingRefusedError(TransactionError, RetryableError):
+class KeepingRefusedError(tree.TransactionError, tree.RetryableError):
     """A pending compaction may cause the removal of files that must be kept."""
 
     def __init__(self, *, table: object, waiting: str) -> None:
@@ -166,7 +161,7 @@ class KeepingRefusedError(TransactionError, RetryableError):
         )
 
 
-class FeedError(StorageError):
+class FeedError(tree.StorageError):
     """A change feed cannot continue from its stored position; the user must restart the feed."""
 
     retryable = False
@@ -179,7 +174,7 @@ class FeedError(StorageError):
         )
 
 
-class FeedOvertakenError(StorageError, RetryableError):
+class FeedOvertakenError(tree.StorageError, tree.RetryableError):
     """A different process, such as an earlier try, advanced the change feed during this run."""
 
     def __init__(self, *, location: str) -> None:

@@ -44,12 +44,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import condition as chec
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.changed_files import (
-    ChangedFiles,
-    Changes,
-    PartitionSegment,
-    plain_changes,
-)
+from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target, whole_rows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
@@ -297,7 +292,9 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
     return {name: newest for name, newest in pairs if newest is not None}
 
 
-def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegment], dict[str, str]]:
+def _stretches(
+    target: Target, query: ChangeQuery
+) -> tuple[list[changed_files.PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
     Entries that the caller already has are left out. If the changes of a partition cannot be read,
@@ -306,7 +303,7 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
     """
     refused: list[errors.ChangesGoneError] = []
 
-    def segments_of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
+    def segments_of(root: tuple[PartitionInfo, Listing]) -> list[changed_files.PartitionSegment]:
         try:
             return [(root[0], segment) for segment in query.writes.segments(*root)]
         except errors.ChangesGoneError as error:
@@ -341,17 +338,17 @@ def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegmen
 def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
     spark: SparkSession,
     query: ChangeQuery,
-    stretches: Sequence[PartitionSegment],
+    stretches: Sequence[changed_files.PartitionSegment],
     names: Sequence[str],
     position: str,
     old: frozenset[str] | None,
-) -> Changes:
+) -> changed_files.Changes:
     if query.table.kind is TransactionalKind.FULL_ACID:
-        files = ChangedFiles(
+        files = changed_files.ChangedFiles(
             spark=spark, table=query.table, stretches=stretches, is_net=query.is_net, old=old
         )
         return files.changes(names, position)
-    return plain_changes(
+    return changed_files.plain_changes(
         spark, query.table, stretches, names, is_net=query.is_net, position=position
     )
 

@@ -30,13 +30,9 @@ from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
 from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
+from airflow_hiveacid.spark.reading import pruning
 from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.spark.reading.pruning import (
-    bounds,
-    partitions_meeting,
-    partitions_where,
-)
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
@@ -220,7 +216,7 @@ class Target(TableView):
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)
-        matches = partitions_meeting(self.table, self._names, source, keys, equal)
+        matches = pruning.partitions_meeting(self.table, self._names, source, keys, equal)
         return dataclasses.replace(self, partitions=self._named(matches), ranges=ranges)
 
     def where(
@@ -234,12 +230,12 @@ class Target(TableView):
         """
         matches = None
         if not self.is_narrow:
-            matches = partitions_where(
+            matches = pruning.partitions_where(
                 self.spark, self.table, self._names, condition, moment, beside=beside
             )
         ranges: Mapping[str, KeyRange] = {}
         if condition is not None and beside is None:
-            ranges = bounds(
+            ranges = pruning.bounds(
                 self.table, empty_target(self.spark, self.table).alias("t"), condition, moment
             )
         return dataclasses.replace(

@@ -30,12 +30,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, condition
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
-from airflow_hiveacid.spark.reading import events
-from airflow_hiveacid.spark.reading.pruning import (
-    key_ranges,
-    partitions_meeting,
-    partitions_where,
-)
+from airflow_hiveacid.spark.reading import events, pruning
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import update_delete
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
@@ -181,7 +176,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> ev
     )
     source_rows = numbered.localCheckpoint()
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
-    ranges, aggregates = key_ranges(
+    ranges, aggregates = pruning.key_ranges(
         source_rows,
         program.keys,
         table.columns,
@@ -362,11 +357,13 @@ def partitions_reached(
     Matched rows are in partitions that the source's keys and the ON condition allow. The values in
     INSERT clauses select the partitions of new rows.
     """
-    matches = partitions_where(
+    matches = pruning.partitions_where(
         kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
     )
     candidates = partitions if matches is None else matches
-    matched = partitions_meeting(program.table, candidates, kept, program.keys, program.equal)
+    matched = pruning.partitions_meeting(
+        program.table, candidates, kept, program.keys, program.equal
+    )
     new = _new_partitions(program, kept)
     if new is None:
         return None

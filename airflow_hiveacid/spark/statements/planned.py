@@ -22,14 +22,8 @@ from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
+from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.work import (
-    CheckedStatement,
-    Common,
-    common_of,
-    naming,
-    run_changes,
-)
 
 
 def statement_job(
@@ -42,28 +36,28 @@ def statement_job(
         statements: Sequence[specs.StatementSpec | specs.MultiInsertSpec] = (
             spec.statements if isinstance(spec, specs.TransactionSpec) else [spec]
         )
-        return run_changes(job, planned(job, statements))
+        return work.run_changes(job, planned(job, statements))
 
     return run
 
 
 def planned(
     job: JobContext, statements: Sequence[specs.StatementSpec | specs.MultiInsertSpec]
-) -> list[CheckedStatement]:
+) -> list[work.CheckedStatement]:
     """Return the statements of one transaction, ready to run.
 
     Anything invalid, or an order that one transaction cannot run, is an InputError, which names the
     number of the statement if there are several.
     """
-    changes: list[CheckedStatement] = []
+    changes: list[work.CheckedStatement] = []
     count = sum(len(specs.each(spec)) for spec in statements)
     for number, spec in enumerate(statements):
         common = None
         if isinstance(spec, specs.MultiInsertSpec):
-            with naming(len(changes) + 1, count):
-                common = common_of(job, spec, number)
+            with work.naming(len(changes) + 1, count):
+                common = work.common_of(job, spec, number)
         for statement in specs.each(spec):
-            with naming(len(changes) + 1, count):
+            with work.naming(len(changes) + 1, count):
                 changes.append(planned_one(job, statement, common=common))
     check_order([change.step for change in changes])
     return changes
@@ -73,8 +67,8 @@ def planned_one(
     job: JobContext,
     spec: specs.StatementSpec,
     frame: DataFrame | None = None,
-    common: Common | None = None,
-) -> CheckedStatement:
+    common: work.Common | None = None,
+) -> work.CheckedStatement:
     """Prepare one statement; rows come from `frame` or its source, inputs also from `common`."""
     match spec:
         case specs.InsertSpec():
@@ -92,15 +86,15 @@ def planned_one(
 
 
 def _insert(
-    job: JobContext, spec: specs.InsertSpec, frame: DataFrame | None, common: Common | None
-) -> CheckedStatement:
+    job: JobContext, spec: specs.InsertSpec, frame: DataFrame | None, common: work.Common | None
+) -> work.CheckedStatement:
     table = job.with_constraints(job.insertable_table(spec.target))
     source = insert.in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
     program = insert.plan_insert(table, spec, source, moment)
     fixed = insert.fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is specs.InsertMode.OVERWRITE
-    return CheckedStatement(
+    return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
@@ -115,14 +109,14 @@ def _insert(
     )
 
 
-def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> CheckedStatement:
+def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> work.CheckedStatement:
     operation = DataOperation.UPDATE if isinstance(spec, specs.UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
     if isinstance(spec, specs.UpdateSpec):
         table = job.with_constraints(table)
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec, job.text_terms(spec.parameters))
-    return CheckedStatement(
+    return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({operation}),
@@ -132,7 +126,9 @@ def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> Check
     )
 
 
-def _merge(job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None) -> CheckedStatement:
+def _merge(
+    job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None
+) -> work.CheckedStatement:
     """Prepare MERGE INTO for a full-ACID table.
 
     If the source decides which partitions can be touched, the source is read and kept now. Then
@@ -153,7 +149,7 @@ def _merge(job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None) -> C
         )
         return None if names is None else nameable(names)
 
-    return CheckedStatement(
+    return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
@@ -167,7 +163,7 @@ def _merge(job: JobContext, spec: specs.MergeSpec, frame: DataFrame | None) -> C
     )
 
 
-def _truncate(job: JobContext, spec: specs.TruncateSpec) -> CheckedStatement:
+def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
     check_truncate(table, spec)
 
@@ -183,7 +179,7 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> CheckedStatement:
         raise partition_missing(table, spec)
     # Several partitions may have the same value, because other clients spell it differently.
     is_one = len(partitions) == 1 and len(spec.partition) == len(table.partition_columns)
-    return CheckedStatement(
+    return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
@@ -194,11 +190,11 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> CheckedStatement:
     )
 
 
-def _load(job: JobContext, spec: specs.LoadSpec) -> CheckedStatement:
+def _load(job: JobContext, spec: specs.LoadSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client)
     fixed = (program.partition,) if table.is_partitioned else None
-    return CheckedStatement(
+    return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),

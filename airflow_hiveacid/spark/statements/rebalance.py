@@ -40,13 +40,8 @@ from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no
 from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements import old_rows
+from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.work import (
-    CheckedStatement,
-    TargetAsOf,
-    run_changes,
-    written_files,
-)
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
@@ -73,7 +68,7 @@ def rebalance(job: JobContext) -> JobResult:
     may_be_done = Ledger.of(table).entries(job.spec.job_key)  # by an earlier try
     if planned.status is JobStatus.NOTHING_TO_DO and not may_be_done:
         return planned
-    result = run_changes(job, [rebalancing.change()])
+    result = work.run_changes(job, [rebalancing.change()])
     if result.status is JobStatus.COMMITTED and not _is_due(rebalancing.outcomes):
         return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
     return result
@@ -88,7 +83,7 @@ class Rebalancing:
     spec: RebalanceSpec
     outcomes: tuple[RebalancedPartition, ...] = field(default=())
 
-    def change(self) -> CheckedStatement:
+    def change(self) -> work.CheckedStatement:
         """Return the rebalance as a statement of a transaction."""
         return old_rows.overwriting(
             "rebalance", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
@@ -117,7 +112,9 @@ class Rebalancing:
             for info, state, data_files in zip(target.partitions, target.states, files, strict=True)
         )
 
-    def stage(self, plan: WritePlan, now: Target, _as_of: TargetAsOf) -> tuple[StagedFile, ...]:
+    def stage(
+        self, plan: WritePlan, now: Target, _as_of: work.TargetAsOf
+    ) -> tuple[StagedFile, ...]:
         """Stage the new files of the partitions that are due."""
         self.outcomes = self.look(now)
         both = zip(now.partitions, self.outcomes, strict=True)
@@ -189,7 +186,7 @@ class _Spread:
     def written(self, plan: WritePlan) -> tuple[StagedFile, ...]:
         rows = self._placed()
         if self.order_by:
-            return written_files(plan, self._in_order(rows))
+            return work.written_files(plan, self._in_order(rows))
         events = insert_events(rows.withColumn("row", old_rows.without_values(self.target.table)))
         return old_rows.written_from(plan, events, self.target, sum(self.rows))
 

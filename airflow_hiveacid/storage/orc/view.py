@@ -23,11 +23,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    CorruptFileError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -103,11 +99,11 @@ def read_view(
                 raise
             reason = str(error).partition("\n")[0]
             if not (Path(os.environ.get("TZDIR", _TIME_ZONES)) / "UTC").exists():
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"{tail.path} cannot be read without a time zone database: install tzdata on"
                     f" this machine or set TZDIR ({reason})"
                 ) from error
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 path=tail.path, reason=f"its rows cannot be decoded ({reason})"
             ) from error
 
@@ -163,7 +159,7 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
     for number in stripes:
         footer = stripe_footer(source, tail, tail.footer.stripes[number])
         if any(s.kind == _PRESENT and s.column in keys and s.length for s in footer.streams):
-            raise UnsupportedFileError(
+            raise errors.UnsupportedFileError(
                 path=tail.path,
                 reason="it has maps with a NULL key, which this reader cannot represent",
             )

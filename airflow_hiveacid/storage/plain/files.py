@@ -23,19 +23,14 @@ from airflow_hiveacid.format.table import (
     Storage,
     TableInfo,
 )
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    StoredFile,
-    SyntheticIdentity,
-)
+from airflow_hiveacid.storage.acid.read import acid_file
 from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
 from airflow_hiveacid.storage.stores.locations import locate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFile(StoredFile):
+class PlainFile(acid_file.StoredFile):
     """A file of rows.
 
     `text` describes how lines of a text file are split into fields. `columns`
@@ -52,9 +47,11 @@ class PlainFile(StoredFile):
         """Whether the file lies in a base or delta, where only writers of ACID tables write."""
         return parse_directory_name(self.key.partition("/")[0]) is not None
 
-    def as_acid(self, kind: FileKind, synthetic: SyntheticIdentity | None = None) -> AcidFile:
+    def as_acid(
+        self, kind: acid_file.FileKind, synthetic: acid_file.SyntheticIdentity | None = None
+    ) -> acid_file.AcidFile:
         """Return the description for the reader of ORC files; any write ID fits."""
-        return AcidFile(
+        return acid_file.AcidFile(
             store=self.store,
             path=self.path,
             key=self.key,

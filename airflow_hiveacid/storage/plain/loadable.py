@@ -17,12 +17,8 @@ from typing import Final, assert_never
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    SourceNotFoundError,
-    SourceUnreadableError,
-    UnsupportedFileError,
-)
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
@@ -77,7 +73,7 @@ def loadable_files(
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):
-        raise SourceUnreadableError(
+        raise errors.SourceUnreadableError(
             source=location,
             reason=f"it is inside {table.ref}, so its rows are already in that table",
         )
@@ -103,7 +99,7 @@ def _source_files(location: str) -> list[tuple[str, int]]:
     with filesystem.storage_errors("read", location):
         info = fs.get_file_info(path)
         if info.type == pafs.FileType.NotFound:
-            raise SourceNotFoundError(
+            raise errors.SourceNotFoundError(
                 source=location,
                 reason="there is no such file or directory; patterns are not supported",
             )
@@ -112,13 +108,13 @@ def _source_files(location: str) -> list[tuple[str, int]]:
     visible = sorted((i for i in infos if not is_hidden(i.base_name)), key=lambda i: i.base_name)
     for entry in visible:
         if entry.type == pafs.FileType.Directory:
-            raise SourceUnreadableError(
+            raise errors.SourceUnreadableError(
                 source=location,
                 reason=f"it holds the directory {entry.base_name}; load one directory of files, or"
                 f" {_REMEDY}",
             )
     if not visible:
-        raise SourceNotFoundError(source=location, reason="there is no file in it")
+        raise errors.SourceNotFoundError(source=location, reason="there is no file in it")
     if not is_directory:
         return [(location, info.size)]
     return [(posixpath.join(location, entry.base_name), entry.size) for entry in visible]
@@ -130,7 +126,7 @@ def _checked(
     uri, length = found
     problem, rows = _looked_at(table, generation, uri, length)
     if problem is not None:
-        raise SourceUnreadableError(
+        raise errors.SourceUnreadableError(
             source=uri, reason=f"it cannot be a file of {table.ref}: {problem}. {_REMEDY}"
         )
     return LoadableFile(uri=uri, length=length, rows=rows)
@@ -155,7 +151,7 @@ def _looked_at(
             why = why or _why_not_parquet(facts, table.columns, path)
             return why or _why_unread(file, table.columns), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
-            raise UnsupportedFileError(
+            raise errors.UnsupportedFileError(
                 path=path,
                 reason=f"files cannot be loaded unchanged into a table stored as {table.storage};"
                 " create a flat table over the files, and INSERT from that table",
@@ -173,7 +169,7 @@ def _why_unread(file: PlainFile, columns: Sequence[Column]) -> str | None:
         next(read(), None)
         for _ in read(data_columns=timed) if timed else ():
             pass
-    except UnsupportedFileError as error:
+    except errors.UnsupportedFileError as error:
         return f"this provider could not read its rows ({error})"
     return None
 
@@ -292,6 +288,6 @@ def _require_same(
     # Text files do not store the number of rows.
     counts = format_ is not FileFormat.TEXT
     if length != source.length or (counts and rows_of(format_)(fs, target, length) != source.rows):
-        raise SourceUnreadableError(
+        raise errors.SourceUnreadableError(
             source=source.uri, reason="it was changed while it was copied; try again"
         )

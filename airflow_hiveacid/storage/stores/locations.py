@@ -25,11 +25,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.hadoop_settings import (
-    VARIABLE,
-    given_settings,
-    without_observers,
-)
+from airflow_hiveacid.storage.stores import hadoop_settings
 from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
 from airflow_hiveacid.storage.stores.s3.client import open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
@@ -90,10 +86,10 @@ def client_of(store: str) -> pafs.FileSystem:
         return _local()
     scheme, _, authority = store.partition("://")
     if scheme in HADOOP_SCHEMES:
-        settings, tokens = os.environ.get(VARIABLE), os.environ.get(TOKENS)
+        settings, tokens = os.environ.get(hadoop_settings.VARIABLE), os.environ.get(TOKENS)
         return _hadoop(scheme, authority, os.getpid(), settings, tokens)
     if scheme == _S3:
-        return _s3(authority, os.getpid(), os.environ.get(VARIABLE))
+        return _s3(authority, os.getpid(), os.environ.get(hadoop_settings.VARIABLE))
     return _object_store(scheme, authority)[0]
 
 
@@ -132,7 +128,7 @@ def _hadoop(
         return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
     name_node = f"{scheme}://{host}" if host else "default"
-    active = without_observers(given_settings())
+    active = hadoop_settings.without_observers(hadoop_settings.given_settings())
     _leave_signals_to_python()
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
@@ -162,7 +158,7 @@ def _s3(
     process_id: int,  # noqa: ARG001 - a forked process must not share its parent's connections
     given: str | None,  # noqa: ARG001 - changed settings need another client
 ) -> pafs.FileSystem:
-    client = open_client(bucket, given_settings())
+    client = open_client(bucket, hadoop_settings.given_settings())
     # These modules use boto3's exceptions, and `open_client` says if it is missing.
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket  # noqa: PLC0415
     from airflow_hiveacid.storage.stores.s3.handler import S3Handler  # noqa: PLC0415

@@ -33,23 +33,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.storage.stores import traits
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_directory,
-    exists,
-    file_errors,
-    make_directory,
-    move,
-    open_up,
-    rename_directory,
-    storage_errors,
-    write_bytes,
-)
-from airflow_hiveacid.storage.stores.hadoop_settings import (
-    UNTESTED_STORES,
-    given_settings,
-    untested_stores,
-)
+from airflow_hiveacid.storage.stores import filesystem, hadoop_settings, traits
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -140,15 +124,17 @@ class Staging:
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
         if not traits.traits_of(fs).renames:
             return self.attempt_path(directory, file_name, attempt)
-        if exists(fs, target):
+        if filesystem.exists(fs, target):
             raise DirectoryExistsError(path=target)
-        move(fs, open_location(self.attempt_path(directory, file_name, attempt))[1], target)
+        filesystem.move(
+            fs, open_location(self.attempt_path(directory, file_name, attempt))[1], target
+        )
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
         """Create the staged directory with this final name; return its path."""
         path = self.path_for(directory)
-        make_directory(*open_location(path), like=self._shared_like)
+        filesystem.make_directory(*open_location(path), like=self._shared_like)
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
@@ -162,7 +148,7 @@ class Staging:
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = open_location(f"{self.path_for(directory)}/{name}")
         if traits.traits_of(fs).renames:
-            write_bytes(fs, path, content)
+            filesystem.write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
         """Rename directories to their final names, in this order; return their final paths.
@@ -174,15 +160,15 @@ class Staging:
         fs, root = open_location(self.root)
         _, table = open_location(self.location)
         for directory in directories:
-            if exists(fs, f"{table}/{directory}"):
+            if filesystem.exists(fs, f"{table}/{directory}"):
                 raise DirectoryExistsError(path=f"{table}/{directory}")
-            if not exists(fs, f"{root}/{directory}"):
+            if not filesystem.exists(fs, f"{root}/{directory}"):
                 raise StorageError(f"cannot publish {root}/{directory}: it was not built")
-        make_directory(fs, table, like=self._shared_like)
+        filesystem.make_directory(fs, table, like=self._shared_like)
         for directory in directories:
-            with storage_errors("open up", f"{root}/{directory}"):
-                open_up(fs, f"{root}/{directory}", table)
-            rename_directory(fs, f"{root}/{directory}", f"{table}/{directory}")
+            with filesystem.storage_errors("open up", f"{root}/{directory}"):
+                filesystem.open_up(fs, f"{root}/{directory}", table)
+            filesystem.rename_directory(fs, f"{root}/{directory}", f"{table}/{directory}")
         return tuple(self.final_path(directory) for directory in directories)
 
     @property
@@ -207,19 +193,19 @@ class Staging:
         may be visible.
         """
         fs, target = open_location(self.final_path(directory))
-        if exists(fs, target):
+        if filesystem.exists(fs, target):
             raise DirectoryExistsError(path=target)
         store = fs.handler
 
         def publish(file: AcceptedFile) -> None:
             path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
-            with _taken(path), file_errors("publish", path):
+            with _taken(path), filesystem.file_errors("publish", path):
                 store.publish(path, file.size_bytes)
 
         each_in_threads(publish, files)
         for name in markers:
             path = f"{target}/{name}"
-            with _taken(path), storage_errors("write", path):
+            with _taken(path), filesystem.storage_errors("write", path):
                 store.put_once(path, MARKERS[name], self.token)
         return self.final_path(directory)
 
@@ -230,19 +216,19 @@ class Staging:
         fs, target = open_location(self.final_path(directory))
         store = fs.handler
         for name in reversed(markers):
-            with storage_errors("delete", target):
+            with filesystem.storage_errors("delete", target):
                 store.delete_marked(f"{target}/{name}", self.token)
 
         def take_back(file: AcceptedFile) -> None:
             path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
-            with storage_errors("delete", path):
+            with filesystem.storage_errors("delete", path):
                 store.take_back(path)
 
         each_in_threads(take_back, files)
 
     def discard(self) -> None:
         """Remove all files that this attempt has staged; a second call does nothing."""
-        delete_directory(*open_location(self.top))
+        filesystem.delete_directory(*open_location(self.top))
 
 
 def check_publishable(table: object, location: str) -> None:
@@ -262,14 +248,16 @@ def check_publishable(table: object, location: str) -> None:
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
             f" change, and no setting allows such changes. {alternatives}",
         )
-    if scheme not in untested_stores(given_settings()):
+    if scheme not in hadoop_settings.untested_stores(hadoop_settings.given_settings()):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}readers could see half a change. {alternatives}. To try changes on a"
-            f" copy with a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml,"
-            f" or spark.hadoop.{UNTESTED_STORES}",
+            f" copy with a hierarchical namespace, set {hadoop_settings.UNTESTED_STORES}={scheme} in"
+            f" core-site.xml, or spark.hadoop.{hadoop_settings.UNTESTED_STORES}",
         )
-    log.warning("%s allows changes on an untested store: %s", UNTESTED_STORES, location)
+    log.warning(
+        "%s allows changes on an untested store: %s", hadoop_settings.UNTESTED_STORES, location
+    )
 
 
 def check_renames(table: object, location: str, what: str) -> None:

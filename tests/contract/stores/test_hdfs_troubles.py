@@ -170,7 +170,7 @@ def test_a_call_to_a_frozen_name_node_times_out_and_later_calls_succeed(
     hdfs: Hdfs, mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        hdfs_connect, "given_settings", lambda: {"ipc.client.rpc-timeout.ms": "500"}
+        hdfs_connect.hadoop_settings, "given_settings", lambda: {"ipc.client.rpc-timeout.ms": "500"}
     )
     impatient = hdfs_connect.open_hdfs("hdfs", mini_hdfs.authority)
     write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")

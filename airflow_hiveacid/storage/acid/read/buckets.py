@@ -19,15 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from airflow_hiveacid.format import names
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.names import (
-    BucketFileName,
-    DeltaName,
-    OriginalFileName,
-    parse_file_name,
-)
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
@@ -152,11 +147,11 @@ def _grouped(
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
     # Skip invalid names, and files open for streaming: their length is read later.
     for entry in root_files.state.originals:
-        if isinstance(parse_file_name(entry.name), OriginalFileName):
+        if isinstance(names.parse_file_name(entry.name), names.OriginalFileName):
             yield root_files.path(entry), entry.size_bytes
     for directory in root_files.state.live:
         for entry in () if directory.side_files else directory.files:
-            is_clear = isinstance(parse_file_name(entry.name), BucketFileName)
+            is_clear = isinstance(names.parse_file_name(entry.name), names.BucketFileName)
             if directory.is_delete or not is_clear:
                 yield root_files.path(entry), entry.size_bytes
 
@@ -313,6 +308,6 @@ def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt
         original <= state.base.high if state.base.is_compacted else original < state.base.high
     )
     for delta in state.deltas:
-        if isinstance(delta.name, DeltaName):
+        if isinstance(delta.name, names.DeltaName):
             covered &= (original < delta.name.low) | (original > delta.name.high)
     return covered

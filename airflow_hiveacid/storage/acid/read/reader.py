@@ -17,11 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    UnknownColumnError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.events import insert_columns
@@ -125,7 +121,7 @@ def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tu
     by_name = {column.name.lower(): column for column in columns}
     for name in names:
         if name.lower() not in by_name:
-            raise UnknownColumnError(table="read", column=name, known=tuple(by_name))
+            raise errors.UnknownColumnError(table="read", column=name, known=tuple(by_name))
     return tuple(by_name[name.lower()] for name in names)
 
 
@@ -147,7 +143,7 @@ def _source(
     is_original = file.kind is FileKind.ORIGINAL
     if has_acid_columns(tail) == is_original:
         contents = "the ACID columns" if is_original else "no ACID columns"
-        raise CorruptFileError(
+        raise errors.CorruptFileError(
             path=file.path, reason=f"it has {contents}, which contradicts the name of its directory"
         )
     # Check the whole file even if only some stripes are read, because a row's update event may be
@@ -197,7 +193,7 @@ class _Source:
 
     def _put_in_order(self) -> Iterator[pa.RecordBatch]:
         if self._events > _MOST_UNORDERED:
-            raise UnsupportedFileError(
+            raise errors.UnsupportedFileError(
                 path=self.file.path,
                 reason=f"its {self._events} delete events are out of order; rewrite the delete"
                 " delta by a compaction in Hive",
@@ -269,7 +265,7 @@ class _Source:
 
     def _require_values(self, columns: Sequence[pa.Array]) -> None:
         if any(column.null_count for column in columns):
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 path=self.file.path, reason="an ACID column is NULL where it must not be"
             )
 
@@ -364,7 +360,7 @@ class StripeZones:
         try:
             zone = zone_of(name or "UTC")
         except LookupError as error:
-            raise UnsupportedFileError(
+            raise errors.UnsupportedFileError(
                 path=self.tail.path,
                 reason=f"its timestamps were written in the time zone {name!r}, but this reader has"
                 " no rules for this zone. Install a newer Python package tzdata",

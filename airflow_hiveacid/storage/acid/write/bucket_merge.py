@@ -37,12 +37,7 @@ from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in, visible_in
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
-from airflow_hiveacid.storage.acid.write.whole_stripes import (
-    WholeStripe,
-    between,
-    whole_stripes,
-    without,
-)
+from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import make_directory
@@ -51,7 +46,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
-Parts: TypeAlias = Iterator[pa.RecordBatch | WholeStripe | None]
+Parts: TypeAlias = Iterator[pa.RecordBatch | whole_stripes.WholeStripe | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +98,7 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
             parts: Parts = _only(_deletes(work), own=False)
         else:
             whole = stripes_to_copy(work)
-            parts = between(rows_to_decode(work, output, whole), whole)
+            parts = whole_stripes.between(rows_to_decode(work, output, whole), whole)
         path = work.staging.attempt_path(output, bucket_file(work.bucket_id), attempt)
         written = write_file(work, output, parts, attempt, path)
         if written is not None:
@@ -111,9 +106,9 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
     return tuple(results)
 
 
-def stripes_to_copy(work: BucketCompaction) -> tuple[WholeStripe, ...]:
+def stripes_to_copy(work: BucketCompaction) -> tuple[whole_stripes.WholeStripe, ...]:
     """Return the stripes to copy, in identity order."""
-    return whole_stripes(
+    return whole_stripes.whole_stripes(
         work.inserts,
         work.deletes,
         work.write_ids,
@@ -129,11 +124,11 @@ def stripes_to_copy(work: BucketCompaction) -> tuple[WholeStripe, ...]:
 def rows_to_decode(
     work: BucketCompaction,
     output: BaseName | DeltaName,
-    whole: Sequence[WholeStripe],
+    whole: Sequence[whole_stripes.WholeStripe],
     count: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows to decode, outside stripes of `whole`; `count` gets each batch, once cut."""
-    remainder = without(whole, work.inserts, work.stripes)
+    remainder = whole_stripes.without(whole, work.inserts, work.stripes)
     inserts = [file for file in work.inserts if file.key in remainder]
 
     def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
@@ -245,7 +240,7 @@ def write_file(
         for part in itertools.chain([first], filled):
             if part is None:
                 writer.end_stripe()
-            elif isinstance(part, WholeStripe):
+            elif isinstance(part, whole_stripes.WholeStripe):
                 writer.copy(part)
             else:
                 writer.write(part)

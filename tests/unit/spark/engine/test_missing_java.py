@@ -102,7 +102,7 @@ def test_rows_are_collected_through_the_public_method() -> None:
 def test_a_condition_without_recognised_comparisons_gives_no_ranges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds_module, "comparisons", absent)
+    monkeypatch.setattr(bounds_module.catalyst, "comparisons", absent)
     table = TableInfo(
         ref=TableRef("d", "t"), location="file:/t", columns=(Column(name="id", type="int"),)
     )

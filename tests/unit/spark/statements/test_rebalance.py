@@ -53,7 +53,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kinds.extend(change.kind for change in changes)
         return JobResult(kind="rebalance", job_key=KEY, status=JobStatus.ALREADY_DONE, table="t")
 
-    monkeypatch.setattr(module, "run_changes", run)
+    monkeypatch.setattr(module.work, "run_changes", run)
     monkeypatch.setattr(context, "job_group", lambda *_: nullcontext())
     return kinds
 

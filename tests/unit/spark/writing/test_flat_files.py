@@ -75,7 +75,7 @@ def test_spark_commits_no_flat_files_if_an_observer_name_node_may_list_them(
 ) -> None:
     names = f"org.apache.hadoop.hdfs.server.namenode.ha.{provider}"
     given = {"dfs.client.failover.proxy.provider.lake": names}
-    monkeypatch.setenv(locations.VARIABLE, json.dumps(given))
+    monkeypatch.setenv(locations.hadoop_settings.VARIABLE, json.dumps(given))
     monkeypatch.setattr(locations, "_hadoop", lambda *_: pafs.LocalFileSystem())
     plan = plan_at(tmp_path, partitioned=False)
     table = dataclasses.replace(plan.table, location=location)

@@ -103,7 +103,7 @@ def test_libhdfs_uses_no_observer_name_nodes(monkeypatch: pytest.MonkeyPatch) ->
     name = "dfs.client.failover.proxy.provider.lake"
     there = "org.apache.hadoop.hdfs.server.namenode.ha."
     given = json.dumps({name: f"{there}ObserverReadProxyProvider"})
-    monkeypatch.setenv(locations.VARIABLE, given)
+    monkeypatch.setenv(locations.hadoop_settings.VARIABLE, given)
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(locations.pafs, "HadoopFileSystem", lambda *_, **more: more)
     locations._hadoop.cache_clear()
