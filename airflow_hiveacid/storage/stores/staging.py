@@ -252,8 +252,9 @@ def check_publishable(table: object, location: str) -> None:
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}readers could see half a change. {alternatives}. To try changes on a"
-            f" copy with a hierarchical namespace, set {hadoop_settings.UNTESTED_STORES}={scheme} in"
-            f" core-site.xml, or spark.hadoop.{hadoop_settings.UNTESTED_STORES}",
+            f" copy with a hierarchical namespace, set"
+            f" {hadoop_settings.UNTESTED_STORES}={scheme} in core-site.xml, or"
+            f" spark.hadoop.{hadoop_settings.UNTESTED_STORES}",
         )
     log.warning(
         "%s allows changes on an untested store: %s", hadoop_settings.UNTESTED_STORES, location

@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_b
 from airflow_hiveacid.storage.stores.listing import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.s3.streams import StagedUpload
+from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.abandoned import remove_abandoned
 from airflow_hiveacid.writing.publish import token_of

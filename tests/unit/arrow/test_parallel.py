@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.parallel import read_in_order
+from airflow_hiveacid.arrow.scan import read_in_order
 
 
 def batches_of(piece: range) -> Iterator[pa.RecordBatch]:

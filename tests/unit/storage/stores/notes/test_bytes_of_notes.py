@@ -23,7 +23,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.s3.bucket import Part
-from airflow_hiveacid.storage.stores.s3.streams import StagedUpload
+from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
 
 TABLE_ID = "17.3"
 P = PartitionName.parse("p=1/q=a%2Fb")
