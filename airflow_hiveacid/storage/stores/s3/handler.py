@@ -2,7 +2,8 @@
 
 Objects have only keys. A directory is a common prefix of keys, and disappears with its last object.
 A file appears whole when it is closed, that of a task attempt (`AttemptPath`) when the driver
-publishes it.
+publishes it: a writer sends its bytes as parts of an upload, and an attempt's leaves the upload
+open, and notes it for the driver (`StagedUpload`). A failed upload is never completed.
 """
 
 from __future__ import annotations
