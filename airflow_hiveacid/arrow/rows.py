@@ -109,7 +109,9 @@ def check_days(values: Values, names: Iterable[str]) -> None:
             ends = pc.min_max(values[name].cast(pa.int32())).as_py()
             low, high = ends["min"], ends["max"]
             if low is not None and (low < SWITCHOVER_DAY or high > _LAST_DAY):
-                raise SparkNeededError(f"{name} has a date outside of 1582-10-15 to 9999-12-31")
+                raise SparkNeededError(
+                    reason=f"{name} has a date outside of 1582-10-15 to 9999-12-31"
+                )
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -175,7 +175,7 @@ def without_spark(ref: TableRef) -> Iterator[None]:
                 " HiveAcid operator or PySpark program"
             )
         raise SparkNeededError(
-            error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
+            reason=error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
         ) from error
 
 

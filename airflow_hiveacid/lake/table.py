@@ -194,7 +194,7 @@ class Table(TableChanges[JobResult]):
             size = sum(outcome.bytes_in for _, outcome in plan.due)
             if size > max_bytes:
                 raise SparkNeededError(
-                    f"the compaction reads {size} bytes, more than {max_bytes}",
+                    reason=f"the compaction reads {size} bytes, more than {max_bytes}",
                     table=self._ref,
                     remedy="Compact fewer partitions, raise max_bytes, or use"
                     " HiveAcidCompactOperator",
