@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.arrow.scan import CORES, schema_of
 from airflow_hiveacid.arrow.statements import planned
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, SparkNeededError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
@@ -216,6 +216,10 @@ class Table(TableChanges[JobResult]):
             with without_spark(self._ref):
                 spec, work = describe(job)
                 change = planned(kind_of(spec), work, job.client)
-            result = run_changes(self._session, job, spec, [change])
+            try:
+                result = run_changes(self._session, job, spec, [change])
+            except CommitStateUnknownError:
+                self._snapshot = None  # the next scan shows whether the change was committed
+                raise
         self._snapshot = None
         return result

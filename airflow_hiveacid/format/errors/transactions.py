@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_hiveacid.format.errors.tree import RetryableError, TransactionError
+
+_CHECKS_ITS_KEY: Final = (
+    "Retry the task: it checks its job key, and does not apply the change twice"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +181,11 @@ class CommitStateUnknownError(TransactionError):
 
     retryable = True
 
-    def __init__(self, *, txn_id: int, reason: str) -> None:
+    def __init__(self, *, txn_id: int, reason: str, remedy: str = _CHECKS_ITS_KEY) -> None:
         self.txn_id, self.reason = txn_id, reason
         super().__init__(
             f"transaction {txn_id} may or may not be committed: {reason}. Nothing was deleted."
-            " Retry the task: it checks its job key, and does not apply the change twice"
+            f" {remedy}"
         )
 
 
