@@ -63,8 +63,10 @@ class HeldSnapshot:
             self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
 
     @contextmanager
-    def opened(self) -> Iterator[ReadSnapshot]:
+    def opened(self, *, asks: bool = True) -> Iterator[ReadSnapshot]:
         """Use the snapshot's transaction and client in a block, in one thread at a time.
+
+        Without `asks`, rely on the heartbeats, and ask the metastore only if they have failed.
 
         Raises:
             SnapshotClosedError: the snapshot is closed, or its transaction has ended.
@@ -72,7 +74,10 @@ class HeldSnapshot:
         with self._guard:
             self.check()
             try:
-                self._snapshot.confirm_alive()
+                if asks:
+                    self._snapshot.confirm_alive()
+                else:
+                    self._snapshot.ensure_alive()
             except TransactionError as error:
                 why = f"the metastore has ended its transaction ({error})"
                 raise SnapshotClosedError(table=self.table.ref, why=why) from error

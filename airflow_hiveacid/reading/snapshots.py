@@ -33,7 +33,8 @@ class ReadSnapshot:
     """A snapshot of some tables, valid inside the `with` block that returned it.
 
     `confirm_alive` raises an error if the snapshot's transaction has ended. For example, a later
-    reader with the same job key may have begun. `taken_s` returns a time before the snapshot was
+    reader with the same job key may have begun. `ensure_alive` does, too, but asks the metastore
+    only after failed heartbeats. `taken_s` returns a time before the snapshot was
     taken, by the metastore's clock. `taken_s` returns None if the metastore does not report its
     time.
     """
@@ -42,6 +43,7 @@ class ReadSnapshot:
     snapshot: Snapshot
     tables: dict[TableRef, TableInfo]
     confirm_alive: Callable[[], None] = lambda: None
+    ensure_alive: Callable[[], None] = lambda: None
     taken_s: Callable[[], float | None] = lambda: None
 
     def table(self, name: str) -> TableInfo:
@@ -121,6 +123,7 @@ def held_snapshot(
                     snapshot=txn.snapshot,
                     tables=infos,
                     confirm_alive=txn.confirm_alive,
+                    ensure_alive=txn.ensure_alive,
                     taken_s=txn.seen_after_s,
                 )
                 return

@@ -255,6 +255,27 @@ def test_a_scan_whose_transaction_has_timed_out_says_so(
     assert ids(table.refresh()) == [1]
 
 
+def test_a_scan_that_was_read_before_its_transaction_timed_out_is_not_read_on(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """A new table may have files of the same names in its place."""
+    warehouse.create(partition_columns=DAY)
+    table = lake.table(T)
+    table.append(rows(1, 2, day=[JAN, FEB]))
+    scan = table.scan(["id"])
+    assert scan.to_arrow().num_rows == 2
+    reader = scan.to_batches()
+    assert reader.read_next_batch().num_rows == 1
+    for txn in server.txns.values():
+        if txn.state is TxnState.OPEN:
+            server.end(txn, TxnState.ABORTED)
+    with pytest.raises(SnapshotClosedError, match="the metastore has ended its transaction"):
+        scan.to_arrow()
+    clock.advance(21)
+    with pytest.raises(SnapshotClosedError, match="the metastore has ended its transaction"):
+        reader.read_next_batch()
+
+
 def test_a_snapshot_ends_when_no_table_and_scan_needs_it(
     warehouse: Warehouse, lake: Lake, server: FakeMetastore
 ) -> None:
