@@ -32,6 +32,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
@@ -40,6 +41,7 @@ from airflow_hiveacid.writing.job import WritingJob
 log = logging.getLogger("hiveacid")
 
 _KEY: Final = "python"
+_SINCE: Final = "since it was loaded. Call refresh() on the table, then scan() again"
 _NO_SPARK: Final = "Use simpler terms, or a HiveAcid operator or PySpark program"
 
 
@@ -57,8 +59,9 @@ class HeldSnapshot:
             stack.enter_context(client)
             self._snapshot = stack.enter_context(held_snapshot(client, [str(table.ref)], terms))
             found = self._snapshot.tables[table.ref]
-            if (found.table_id, found.column_names) != (table.table_id, table.column_names):
-                raise TableChangedError(table=table.ref, what="definition")
+            changed = changed_parts(found, table)
+            if changed:
+                raise TableChangedError(table=table.ref, what=changed, since=_SINCE)
             # Also at the end of the process, so that cleaners need not wait for a time-out.
             self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
 

@@ -88,6 +88,8 @@ class Table(TableChanges[JobResult]):
             UnknownColumnError: the table has no such column.
             ExpressionError: only Spark can evaluate the condition.
             LockNotAcquiredError: another transaction is overwriting the table.
+            TableChangedError: the table's definition has changed since it was loaded; `refresh`
+                loads it again.
             VersionUnknownError, VersionGoneError: when the scan is read, the version is unknown or
                 cannot be read from the remaining files.
 

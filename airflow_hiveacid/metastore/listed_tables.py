@@ -125,10 +125,17 @@ def check_table(client: MetastorePort, table: TableInfo) -> None:
 
     Raises TableChangedError.
     """
-    now = client.get_table(table.ref)
-    changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
+    changed = changed_parts(client.get_table(table.ref), table)
     if changed:
-        raise errors.TableChangedError(table=table.ref, what=", ".join(changed))
+        raise errors.TableChangedError(table=table.ref, what=changed)
+
+
+def changed_parts(now: TableInfo, then: TableInfo) -> str:
+    """Return the names of the parts of a definition that have changed; empty if none has.
+
+    Only parts that determine how files are read and written are compared.
+    """
+    return ", ".join(name for name in _SHAPE if getattr(now, name) != getattr(then, name))
 
 
 def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
