@@ -12,12 +12,13 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, TableChangedError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import Metastore
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -98,10 +99,16 @@ def held_snapshot(
     kill request for that try ever ends a later try. The later try continues even if the earlier try
     opens its transaction last. A process that kills the job can find the reader's lock at any
     moment, like a writer's lock (docs/decisions/restarts.md).
+
+    If a table's definition or partitions have changed before the locks were granted, the reader
+    starts over.
+
+    Raises:
+        TableChangedError: the definition changes again and again.
     """
-    infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
-    for info in infos.values():
-        check_readable(info)
+    refs = [TableRef.parse(name) for name in tables]
+    infos = _readable_tables(client, refs)
+    changed: dict[TableRef, str] = {}
     with closing(Handover(client)) as handover, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
@@ -117,7 +124,10 @@ def held_snapshot(
                     handover=handover,
                 )
             )
-            if all(is_still_all(client, access) for access in reads):
+            # The reader may have waited for a lock of ALTER TABLE, and other clients take none.
+            newest = _readable_tables(client, refs)
+            changed = {ref: changed_parts(newest[ref], info) for ref, info in infos.items()}
+            if not any(changed.values()) and all(is_still_all(client, access) for access in reads):
                 yield ReadSnapshot(
                     client=client,
                     snapshot=txn.snapshot,
@@ -127,5 +137,16 @@ def held_snapshot(
                     taken_s=txn.seen_after_s,
                 )
                 return
+            infos = newest
             txn.leave_to(handover)
             reader.close()
+    ref, what = next((ref, what) for ref, what in changed.items() if what)
+    raise TableChangedError(table=ref, what=what)
+
+
+def _readable_tables(client: MetastorePort, refs: Sequence[TableRef]) -> dict[TableRef, TableInfo]:
+    """Return the definitions of tables; refuse a table that cannot be read."""
+    infos = {ref: client.get_source(ref) for ref in refs}
+    for info in infos.values():
+        check_readable(info)
+    return infos
