@@ -125,9 +125,18 @@ def check_table(client: MetastorePort, table: TableInfo) -> None:
 
     Raises TableChangedError.
     """
-    changed = changed_parts(client.get_table(table.ref), table)
+    _check_same(client.get_table(table.ref), table)
+
+
+def check_source(client: MetastorePort, table: TableInfo) -> None:
+    """Check a table or materialized view that is only read, as `check_table`."""
+    _check_same(client.get_source(table.ref), table)
+
+
+def _check_same(now: TableInfo, then: TableInfo) -> None:
+    changed = changed_parts(now, then)
     if changed:
-        raise errors.TableChangedError(table=table.ref, what=changed)
+        raise errors.TableChangedError(table=then.ref, what=changed)
 
 
 def changed_parts(now: TableInfo, then: TableInfo) -> str:
