@@ -220,8 +220,9 @@ class Table(TableChanges[JobResult]):
                 change = planned(kind_of(spec), work, job.client)
             try:
                 result = run_changes(self._session, job, spec, [change])
-            except CommitStateUnknownError:
-                self._snapshot = None  # the next scan shows whether the change was committed
+            except (CommitStateUnknownError, KeyboardInterrupt):
+                # The user may have interrupted the commit. The next scan shows whether it was done.
+                self._snapshot = None
                 raise
         self._snapshot = None
         return result

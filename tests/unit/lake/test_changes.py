@@ -36,6 +36,7 @@ from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 
 JAN = dt.date(2026, 1, 1)
 FEB = dt.date(2026, 2, 1)
+COMMIT = "airflow_hiveacid.metastore.transactions.transaction.commit"
 
 
 def names(lake: Lake, name: str = T) -> dict[int, str | None]:
@@ -224,7 +225,7 @@ def test_a_change_whose_outcome_is_unknown_is_seen_and_repeated_only_under_a_key
         client.commit_txn(txn_id)
         raise CommitStateUnknownError(txn_id=txn_id, reason="no answer")
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.transactions.transaction.commit", lost)
+    monkeypatch.setattr(COMMIT, lost)
     said = "Retry the task" if key else r"may apply it twice: first see with refresh\(\) and a scan"
     if key is None:
         with pytest.raises(CommitStateUnknownError, match=said):
@@ -232,6 +233,24 @@ def test_a_change_whose_outcome_is_unknown_is_seen_and_repeated_only_under_a_key
         assert ids(table) == [1, 2]
     with pytest.raises(CommitStateUnknownError, match=said), lake.transaction(key) as txn:
         txn.table(T).append(rows(3))
+
+
+def test_a_change_that_is_interrupted_while_it_commits_is_seen_by_the_next_scan(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.create()
+    table = lake.table(T)
+    assert ids(table) == []
+
+    def interrupted(client: FakeClient, txn_id: TxnId, *_: object, **_others: object) -> None:
+        monkeypatch.undo()
+        client.commit_txn(txn_id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMIT, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(rows(1))
+    assert ids(table) == [1]
 
 
 # ---- refusals ------------------------------------------------------------------------------------
