@@ -34,11 +34,11 @@ class Limits:
         """Raise a SparkNeededError if there is too much to read."""
         if rows > self.rows:
             raise SparkNeededError(
-                f"{rows} rows must be searched, more than {self.rows}", limit="rows"
+                reason=f"{rows} rows must be searched, more than {self.rows}", limit="rows"
             )
         if key_bytes > self.key_bytes:
             raise SparkNeededError(
-                f"{key_bytes} bytes of keys must be searched, more than {self.key_bytes}",
+                reason=f"{key_bytes} bytes of keys must be searched, more than {self.key_bytes}",
                 limit="key_bytes",
             )
 
@@ -46,11 +46,11 @@ class Limits:
         """Raise a SparkNeededError if there are too many rows to change."""
         if rows > self.changed_rows:
             raise SparkNeededError(
-                f"it changes more than {self.changed_rows} rows", limit="changed_rows"
+                reason=f"it changes more than {self.changed_rows} rows", limit="changed_rows"
             )
         if size_bytes > self.memory_bytes:
             raise SparkNeededError(
-                f"its changes need more than {self.memory_bytes} bytes of memory",
+                reason=f"its changes need more than {self.memory_bytes} bytes of memory",
                 limit="memory_bytes",
             )
 

@@ -94,7 +94,7 @@ def check_days(values: Values, names: Iterable[str]) -> None:
             low, high = ends["min"], ends["max"]
             if low is not None and (low < SWITCHOVER_DAY or high > _LAST_DAY):
                 raise errors.SparkNeededError(
-                    f"{name} has a date outside of 1582-10-15 to 9999-12-31"
+                    reason=f"{name} has a date outside of 1582-10-15 to 9999-12-31"
                 )
 
 

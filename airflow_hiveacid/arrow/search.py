@@ -306,7 +306,8 @@ def partition_constants(
         value = None if text is None else constant_of(text, parse_type(column.type))
         if value is UNFIT:
             raise SparkNeededError(
-                f"partition {name} has a value of {column.name} that is no plain {column.type}"
+                reason=f"partition {name} has a value of {column.name}"
+                f" that is no plain {column.type}"
             )
         values[column.name] = value
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from airflow_hiveacid.arrow.job import run_statements
 from airflow_hiveacid.arrow.rows import ArrowStream, rows_of
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import kind_of
@@ -25,6 +25,11 @@ from airflow_hiveacid.writing.job import WritingJob
 
 _R = TypeVar("_R")
 Describe = Callable[[WritingJob], statements.Statement]
+
+_REPEATS: Final = (
+    "It had no key, so repeating it may apply it twice: first see with refresh() and a scan whether"
+    " the table has the change. With lake.transaction(key=...), it can be repeated safely"
+)
 
 
 class TableChanges(ABC, Generic[_R]):
@@ -42,6 +47,8 @@ class TableChanges(ABC, Generic[_R]):
         """Add rows, as INSERT INTO.
 
         Raises:
+            CommitStateUnknownError: the answer to the commit was lost. Before you repeat the
+                change, see with `refresh` and a scan whether the table has it.
             UnknownColumnError, TypeMismatchError, ConstraintViolationError: a column or value does
                 not fit the table. Nothing was written; the same applies to the next errors.
             SparkNeededError: the rows exceed a limit, or only Spark can write them.
@@ -147,8 +154,8 @@ class LakeTransaction:
     program computes. `result` is None until then. Mutable: it collects the statements.
     """
 
-    def __init__(self, session: Session, job: WritingJob) -> None:
-        self._session, self._job = session, job
+    def __init__(self, session: Session, job: WritingJob, key: str | None) -> None:
+        self._session, self._job, self._key = session, job, key
         self._specs: list[StatementSpec] = []
         self._changes: list[ArrowStatement] = []
         self._is_over = False
@@ -181,7 +188,7 @@ class LakeTransaction:
             self.result = self._job.result(JobStatus.NOTHING_TO_DO, "")
             return
         job = TransactionSpec(statements=tuple(self._specs))
-        self.result = run_changes(self._session, self._job, job, self._changes)
+        self.result = run_changes(self._session, self._job, job, self._changes, key=self._key)
 
 
 class TransactionTable(TableChanges[None]):
@@ -200,11 +207,23 @@ def run_changes(
     job: WritingJob,
     spec: StatementSpec | TransactionSpec,
     changes: Sequence[ArrowStatement],
+    *,
+    key: str | None = None,
 ) -> JobResult:
-    """Run statements as one transaction, and return its result."""
+    """Run statements as one transaction, and return its result.
+
+    Without a `key`, the error for an unknown outcome tells the caller not to repeat them blindly.
+    """
     for change in changes:
         if DataOperation.OVERWRITE in change.operations:
             session.release(change.table.ref, "an overwrite of this connection waits for its lock")
     job = dataclasses.replace(job, spec=dataclasses.replace(job.spec, job=spec))
-    with without_spark(changes[0].table.ref):
-        return run_statements(job, changes, session.limits)
+    try:
+        with without_spark(changes[0].table.ref):
+            return run_statements(job, changes, session.limits)
+    except CommitStateUnknownError as error:
+        if key is not None:
+            raise
+        raise CommitStateUnknownError(
+            txn_id=error.txn_id, reason=error.reason, remedy=_REPEATS
+        ) from error

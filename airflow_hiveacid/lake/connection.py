@@ -56,7 +56,8 @@ class Lake:
         Raises:
             StatementChangedError: the key was used before, for other statements.
             WriteConflictError: another transaction changed the same partition first; retry.
-            CommitStateUnknownError: the answer to the commit was lost. Retry under the same key.
+            CommitStateUnknownError: the answer to the commit was lost. Retry under the same key;
+                without a key, first see whether the tables have the changes.
             HiveAcidError: the transaction failed, and nothing was changed.
 
         Example:
@@ -68,7 +69,7 @@ class Lake:
         if key is not None and not key.strip():
             raise ConfigurationError("key is blank; name what the transaction does, or omit it")
         with self._session.job(TransactionSpec(statements=()), key) as job:
-            transaction = LakeTransaction(self._session, job)
+            transaction = LakeTransaction(self._session, job, key)
             failed = True
             try:
                 yield transaction

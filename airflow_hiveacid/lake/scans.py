@@ -133,10 +133,13 @@ class Scan:
         return plan_scan(view, self._schema, condition)
 
     def _batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
-        self._snapshot.check()
+        # The plan may be hours old: other files may meanwhile have the names that it remembers.
+        with self._snapshot.opened():
+            pass
         try:
             for batch in plan.batches():
-                self._snapshot.check()
+                with self._snapshot.opened(asks=False):
+                    pass
                 yield batch
         except StorageError:
             with self._snapshot.opened():  # raises if files are missing because it has ended

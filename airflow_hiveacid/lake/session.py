@@ -24,6 +24,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
@@ -32,6 +33,7 @@ from airflow_hiveacid.writing.job import WritingJob
 log = logging.getLogger("hiveacid")
 
 _KEY: Final = "python"
+_SINCE: Final = "since it was loaded. Call refresh() on the table, then scan() again"
 _NO_SPARK: Final = "Use simpler terms, or a HiveAcid operator or PySpark program"
 
 
@@ -49,14 +51,17 @@ class HeldSnapshot:
             stack.enter_context(client)
             self._snapshot = stack.enter_context(held_snapshot(client, [str(table.ref)], terms))
             found = self._snapshot.tables[table.ref]
-            if (found.table_id, found.column_names) != (table.table_id, table.column_names):
-                raise errors.TableChangedError(table=table.ref, what="definition")
+            changed = changed_parts(found, table)
+            if changed:
+                raise errors.TableChangedError(table=table.ref, what=changed, since=_SINCE)
             # Also at the end of the process, so that cleaners need not wait for a time-out.
             self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
 
     @contextmanager
-    def opened(self) -> Iterator[ReadSnapshot]:
+    def opened(self, *, asks: bool = True) -> Iterator[ReadSnapshot]:
         """Use the snapshot's transaction and client in a block, in one thread at a time.
+
+        Without `asks`, rely on the heartbeats, and ask the metastore only if they have failed.
 
         Raises:
             SnapshotClosedError: the snapshot is closed, or its transaction has ended.
@@ -64,7 +69,10 @@ class HeldSnapshot:
         with self._guard:
             self.check()
             try:
-                self._snapshot.confirm_alive()
+                if asks:
+                    self._snapshot.confirm_alive()
+                else:
+                    self._snapshot.ensure_alive()
             except errors.TransactionError as error:
                 why = f"the metastore has ended its transaction ({error})"
                 raise errors.SnapshotClosedError(table=self.table.ref, why=why) from error
@@ -169,7 +177,7 @@ def without_spark(ref: TableRef) -> Iterator[None]:
                 " HiveAcid operator or PySpark program"
             )
         raise errors.SparkNeededError(
-            error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
+            reason=error.reason, limit=error.limit, table=error.table or ref, remedy=remedy
         ) from error
 
 

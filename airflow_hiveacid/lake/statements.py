@@ -182,7 +182,9 @@ def _completed(
     missing = [name for name in table.column_names if name not in every]
     for name in missing:
         if name in table.constraints.defaults:
-            raise errors.SparkNeededError(f"the rows lack column {name}, which has a DEFAULT")
+            raise errors.SparkNeededError(
+                reason=f"the rows lack column {name}, which has a DEFAULT"
+            )
     return every | stored(table, pa.table({name: pa.nulls(count) for name in missing}))
 
 
@@ -199,7 +201,7 @@ def _fixed(table: TableInfo, name: str, text: str | None) -> Constant:
 def _check_new_rows(table: TableInfo, values: Values) -> None:
     """Check the partitions of new rows, and refuse a table whose checks only Spark evaluates."""
     if table.constraints.checks:
-        raise errors.SparkNeededError("the table has CHECK constraints")
+        raise errors.SparkNeededError(reason="the table has CHECK constraints")
     names = [column.name for column in table.partition_columns]
     check_days(values, names)
     simple.check_partition_values(table, {n: pc.unique(values[n]).to_pylist() for n in names})

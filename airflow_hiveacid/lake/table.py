@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.arrow.scan import CORES, schema_of
 from airflow_hiveacid.arrow.statements import planned
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, SparkNeededError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
@@ -98,6 +98,8 @@ class Table(TableChanges[JobResult]):
             UnknownColumnError: the table has no such column.
             ExpressionError: only Spark can evaluate the condition.
             LockNotAcquiredError: another transaction is overwriting the table.
+            TableChangedError: the table's definition has changed since it was loaded; `refresh`
+                loads it again.
             VersionUnknownError, VersionGoneError: when the scan is read, the version is unknown or
                 cannot be read from the remaining files.
 
@@ -204,7 +206,7 @@ class Table(TableChanges[JobResult]):
             size = sum(outcome.bytes_in for _, outcome in plan.due)
             if size > max_bytes:
                 raise SparkNeededError(
-                    f"the compaction reads {size} bytes, more than {max_bytes}",
+                    reason=f"the compaction reads {size} bytes, more than {max_bytes}",
                     table=self._ref,
                     remedy="Compact fewer partitions, raise max_bytes, or use"
                     " HiveAcidCompactOperator",
@@ -226,7 +228,12 @@ class Table(TableChanges[JobResult]):
             with without_spark(self._ref):
                 spec, work = describe(job)
                 change = planned(kind_of(spec), work, job.client)
-            result = run_changes(self._session, job, spec, [change])
+            try:
+                result = run_changes(self._session, job, spec, [change])
+            except (CommitStateUnknownError, KeyboardInterrupt):
+                # The user may have interrupted the commit. The next scan shows whether it was done.
+                self._snapshot = None
+                raise
         self._snapshot = None
         return result
 

@@ -125,10 +125,26 @@ def check_table(client: MetastorePort, table: TableInfo) -> None:
 
     Raises TableChangedError.
     """
-    now = client.get_table(table.ref)
-    changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
+    _check_same(client.get_table(table.ref), table)
+
+
+def check_source(client: MetastorePort, table: TableInfo) -> None:
+    """Check a table or materialized view that is only read, as `check_table`."""
+    _check_same(client.get_source(table.ref), table)
+
+
+def _check_same(now: TableInfo, then: TableInfo) -> None:
+    changed = changed_parts(now, then)
     if changed:
-        raise errors.TableChangedError(table=table.ref, what=", ".join(changed))
+        raise errors.TableChangedError(table=then.ref, what=changed)
+
+
+def changed_parts(now: TableInfo, then: TableInfo) -> str:
+    """Return the names of the parts of a definition that have changed; empty if none has.
+
+    Only parts that determine how files are read and written are compared.
+    """
+    return ", ".join(name for name in _SHAPE if getattr(now, name) != getattr(then, name))
 
 
 def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:

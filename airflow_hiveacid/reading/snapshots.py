@@ -8,12 +8,13 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, TableChangedError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import Metastore
 from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -28,8 +29,9 @@ _MOST_BEGINNINGS: Final = 4
 class ReadSnapshot:
     """A snapshot of some tables, valid inside the `with` block that returned it.
 
-    `confirm_alive` raises an error if the snapshot's transaction has ended. `taken_s` returns a
-    time before the snapshot was taken, by the metastore's clock, or None if it does not report its
+    `confirm_alive` raises an error if the snapshot's transaction has ended; `ensure_alive` asks the
+    metastore only after failed heartbeats. `taken_s` returns a time before the snapshot was taken,
+    by the metastore's clock, or None if it does not report its
     time.
     """
 
@@ -37,6 +39,7 @@ class ReadSnapshot:
     snapshot: Snapshot
     tables: dict[TableRef, TableInfo]
     confirm_alive: Callable[[], None] = lambda: None
+    ensure_alive: Callable[[], None] = lambda: None
     taken_s: Callable[[], float | None] = lambda: None
 
     def table(self, name: str) -> TableInfo:
@@ -89,11 +92,15 @@ def held_snapshot(
 
     The `attempt` of a reader in a task is the ID of the task's try. No earlier try, nor a kill
     request for it, ends a later one. A process that kills the job finds the reader's lock like a
-    writer's (docs/decisions/restarts.md).
+    writer's (docs/decisions/restarts.md). If a table's definition or partitions have changed before
+    the locks were granted, the reader starts over.
+
+    Raises:
+        TableChangedError: the definition changes again and again.
     """
-    infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
-    for info in infos.values():
-        check_readable(info)
+    refs = [TableRef.parse(name) for name in tables]
+    infos = _readable_tables(client, refs)
+    changed: dict[TableRef, str] = {}
     with closing(Handover(client)) as handover, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
@@ -108,14 +115,29 @@ def held_snapshot(
                     handover=handover,
                 )
             )
-            if all(is_still_all(client, access) for access in reads):
+            # The reader may have waited for a lock of ALTER TABLE, and other clients take none.
+            newest = _readable_tables(client, refs)
+            changed = {ref: changed_parts(newest[ref], info) for ref, info in infos.items()}
+            if not any(changed.values()) and all(is_still_all(client, access) for access in reads):
                 yield ReadSnapshot(
                     client=client,
                     snapshot=txn.snapshot,
                     tables=infos,
                     confirm_alive=txn.confirm_alive,
+                    ensure_alive=txn.ensure_alive,
                     taken_s=txn.seen_after_s,
                 )
                 return
+            infos = newest
             txn.leave_to(handover)
             reader.close()
+    ref, what = next((ref, what) for ref, what in changed.items() if what)
+    raise TableChangedError(table=ref, what=what)
+
+
+def _readable_tables(client: MetastorePort, refs: Sequence[TableRef]) -> dict[TableRef, TableInfo]:
+    """Return the definitions of tables; refuse a table that cannot be read."""
+    infos = {ref: client.get_source(ref) for ref in refs}
+    for info in infos.values():
+        check_readable(info)
+    return infos

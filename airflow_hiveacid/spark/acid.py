@@ -24,6 +24,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, StatementResult
 from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.metastore.listed_tables import check_source
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as statements
@@ -329,6 +330,8 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
             task.result = restarts.already_done(job, write, earlier)
             raise AlreadyDoneError(str(job.spec.job_key))
         restarts.check_sources(job, write)
+        for table in sources:  # they are read with these definitions
+            check_source(job.client, table)
         write.look_ahead()
         work = TransactionWork(job, write)
         txn = Transaction(job, work, tables)

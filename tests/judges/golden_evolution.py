@@ -2,8 +2,8 @@
 
 `CHANGES` are what Hive lets one do with `ALTER TABLE ... CHANGE COLUMN`, and reads alike in 3.1.3
 and 4.0.1; fields of structs it lets one add where a setting allows it. What the versions read
-differently (docs/engines.md) is left out: floats without an exact double, and timestamps as text,
-which 3.1.3 shows in the zone of its process.
+differently (docs/engines-values.md) is left out: floats without an exact double, and timestamps as
+text, which 3.1.3 shows in the zone of its process.
 Statements are in words that Hive and we understand alike.
 """
 

@@ -53,7 +53,7 @@ class SparkNeededError(InputError):
     """
 
     def __init__(
-        self, reason: str, *, limit: str = "", table: object = "", remedy: str = ""
+        self, *, reason: str, limit: str = "", table: object = "", remedy: str = ""
     ) -> None:
         self.reason, self.limit, self.table, self.remedy = reason, limit, str(table), remedy
         subject = f"table {table}: this statement" if table else "this statement"

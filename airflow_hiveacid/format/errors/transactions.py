@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_hiveacid.format.errors.tree import RetryableError, TransactionError
+
+_STARTING: Final = "while the job was starting. Nothing was written; retry"
+_CHECKS_ITS_KEY: Final = (
+    "Retry the task: it checks its job key, and does not apply the change twice"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +86,9 @@ class OvertakenError(TransactionError, RetryableError):
 class TableChangedError(TransactionError, RetryableError):
     """The table's definition changed between the statement's check and the grant of its locks."""
 
-    def __init__(self, *, table: object, what: str) -> None:
+    def __init__(self, *, table: object, what: str, since: str = _STARTING) -> None:
         self.table, self.what = str(table), what
-        super().__init__(
-            f"table {table}: its {what} changed while the job was starting. Nothing was written;"
-            " retry"
-        )
+        super().__init__(f"table {table}: its {what} changed {since}")
 
 
 class SnapshotClosedError(TransactionError):
@@ -173,11 +176,11 @@ class CommitStateUnknownError(TransactionError):
 
     retryable = True
 
-    def __init__(self, *, txn_id: int, reason: str) -> None:
+    def __init__(self, *, txn_id: int, reason: str, remedy: str = _CHECKS_ITS_KEY) -> None:
         self.txn_id, self.reason = txn_id, reason
         super().__init__(
             f"transaction {txn_id} may or may not be committed: {reason}. Nothing was deleted."
-            " Retry the task: it checks its job key, and does not apply the change twice"
+            f" {remedy}"
         )
 
 

@@ -250,7 +250,7 @@ def _tokens(text: str, *, is_checked: bool = True) -> list[_Token]:
         if match is None or match.lastgroup is None:
             if is_checked:
                 raise SparkNeededError(
-                    f"{text[position:].strip()[:20]!r} is not a simple comparison"
+                    reason=f"{text[position:].strip()[:20]!r} is not a simple comparison"
                 )
             return []
         tokens.append(_Token(match.lastgroup, match[match.lastgroup]))
@@ -273,7 +273,7 @@ class _Parser:
     def any_of(self, depth: int) -> Condition:
         """Parse conditions between OR."""
         if depth > _DEEPEST:
-            raise SparkNeededError("its parentheses are nested too deeply")
+            raise SparkNeededError(reason="its parentheses are nested too deeply")
         parts = [self._all_of(depth)]
         while self._takes("OR"):
             parts.append(self._all_of(depth))
@@ -306,12 +306,12 @@ class _Parser:
                 self._expect("AND")
                 return AllOf((low, self._comparison(column, "<=")))
             case _:
-                raise SparkNeededError(f"{token.text!r} after {column} is not a comparison")
+                raise SparkNeededError(reason=f"{token.text!r} after {column} is not a comparison")
 
     def _comparison(self, column: str, sign: str) -> Comparison:
         type_ = self._type(column)
         if sign in _ORDERED and type_ == "boolean":
-            raise SparkNeededError(f"{column} is boolean, which has no order in Hive")
+            raise SparkNeededError(reason=f"{column} is boolean, which has no order in Hive")
         return Comparison(column, sign, self._constant(column, self.value()))
 
     def _list(self, column: str) -> Iterator[Constant]:
@@ -328,29 +328,35 @@ class _Parser:
         token = self._take()
         if self._peek().text == "." and self._peek().kind == "symbol":
             if token.name != _TARGET or self._table is None or _TARGET in self._table.column_names:
-                raise SparkNeededError(f"{token.text!r} is not the table's alias t")
+                raise SparkNeededError(reason=f"{token.text!r} is not the table's alias t")
             self._take()
             token = self._take()
         name = token.name
         if not name or (token.kind == "word" and token.word in _WORDS):
-            raise SparkNeededError(f"{token.text or 'the end'!r} stands where a column belongs")
+            raise SparkNeededError(
+                reason=f"{token.text or 'the end'!r} stands where a column belongs"
+            )
         is_call = token.kind == "word" and self._peek().text == "("
         if self._table is None or (name not in self._table.column_names and not is_call):
-            raise SparkNeededError(f"{name!r} is not a column of the table")
+            raise SparkNeededError(reason=f"{name!r} is not a column of the table")
         return name
 
     def _type(self, column: str) -> str:
         """Return the column's type if its values can be compared."""
         type_ = column_type(self._table, column)
         if not is_comparable(type_):
-            raise SparkNeededError(f"engines may compare {column}, of type {type_}, differently")
+            raise SparkNeededError(
+                reason=f"engines may compare {column}, of type {type_}, differently"
+            )
         return type_
 
     def _constant(self, column: str, value: Value) -> Constant:
         type_ = column_type(self._table, column)
         constant = literal_of(value, parse_type(type_))
         if constant is UNFIT:
-            raise SparkNeededError(f"{value.said} may not be exact in {column}, of type {type_}")
+            raise SparkNeededError(
+                reason=f"{value.said} may not be exact in {column}, of type {type_}"
+            )
         return constant
 
     def _values(self) -> tuple[Value, ...]:
@@ -371,7 +377,7 @@ class _Parser:
         if token.kind == "number":
             return _number(token.text, is_negative=is_negative)
         if is_negative:
-            raise SparkNeededError(f"'-{token.text}' is not a number")
+            raise SparkNeededError(reason=f"'-{token.text}' is not a number")
         if token.kind == "string":
             return Value(type=ValueType.STRING, text=token.text[1:-1])
         if token.kind == "marker":
@@ -387,18 +393,18 @@ class _Parser:
             case "DATE" if self._peek().kind == "string":
                 return Value(type=ValueType.DATE, text=self._take().text[1:-1])
             case _:
-                raise SparkNeededError(f"{token.text or 'the end'!r} is not a constant")
+                raise SparkNeededError(reason=f"{token.text or 'the end'!r} is not a constant")
 
     def _parameter(self, name: str) -> Value:
         parameter = self._parameters.get(name)
         if parameter is None or parameter.is_list:
-            raise SparkNeededError(f":{name} is not a single value")
+            raise SparkNeededError(reason=f":{name} is not a single value")
         return parameter.values[0]
 
     def end(self) -> None:
         """Check that no token is left."""
         if self._peek() is not _END:
-            raise SparkNeededError(f"{self._peek().text!r} is not understood here")
+            raise SparkNeededError(reason=f"{self._peek().text!r} is not understood here")
 
     def _peek(self) -> _Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _END
@@ -417,7 +423,7 @@ class _Parser:
     def _expect(self, word: str) -> None:
         if not self._takes(word):
             raise SparkNeededError(
-                f"{self._peek().text or 'the end'!r} stands where {word} belongs"
+                reason=f"{self._peek().text or 'the end'!r} stands where {word} belongs"
             )
 
 

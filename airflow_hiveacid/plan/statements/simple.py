@@ -135,7 +135,7 @@ def simple_specs(job: Job) -> tuple[SimpleSpec, ...]:
     specs: list[SimpleSpec] = []
     for part in job.statements:
         if isinstance(part, MultiInsertSpec):
-            raise SparkNeededError("several of its INSERTs read one source")
+            raise SparkNeededError(reason="several of its INSERTs read one source")
         specs.append(check_kind(part))
     return tuple(specs)
 
@@ -147,15 +147,15 @@ def check_kind(job: Job) -> SimpleSpec:
         SparkNeededError: the job needs Spark.
     """
     if not isinstance(job, SIMPLE_SPECS):
-        raise SparkNeededError("it is not INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
+        raise SparkNeededError(reason="it is not INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
     if isinstance(job, InsertSpec | MergeSpec):
         check_source(job.source)
         if job.source.values is None or job.source.query:
-            raise SparkNeededError("its rows are not values, but files, tables or a query")
+            raise SparkNeededError(reason="its rows are not values, but files, tables or a query")
     if isinstance(job, UpdateSpec | DeleteSpec | MergeSpec) and job.tables:
-        raise SparkNeededError("its SQL contains a query of other tables")
+        raise SparkNeededError(reason="its SQL contains a query of other tables")
     if isinstance(job, InsertSpec) and job.mode is not InsertMode.APPEND:
-        raise SparkNeededError("INSERT OVERWRITE is not done in one process yet")
+        raise SparkNeededError(reason="INSERT OVERWRITE is not done in one process yet")
     return job
 
 
@@ -170,12 +170,12 @@ def simple_statement(job: Job, table: TableInfo) -> SimpleStatement:
     """
     spec = check_kind(job)
     if table.kind is not TransactionalKind.FULL_ACID:
-        raise SparkNeededError("the table is insert-only")
+        raise SparkNeededError(reason="the table is insert-only")
     if isinstance(spec, TruncateSpec):
         return _truncate(spec, table)
     constraints = table.constraints
     if constraints.checks or constraints.defaults or constraints.not_null:
-        raise SparkNeededError("the table has DEFAULT, CHECK or NOT NULL constraints")
+        raise SparkNeededError(reason="the table has DEFAULT, CHECK or NOT NULL constraints")
     match spec:
         case InsertSpec():
             return _insert(spec, table)
@@ -187,7 +187,7 @@ def simple_statement(job: Job, table: TableInfo) -> SimpleStatement:
 
 def _insert(spec: InsertSpec, table: TableInfo) -> SimpleInsert:
     if spec.default_at or spec.default_where:
-        raise SparkNeededError("its values contain DEFAULT")
+        raise SparkNeededError(reason="its values contain DEFAULT")
     source = _Source.of(spec.source)
     expressions = resolve_insert(table, spec, source.names)
     fixed = {name.lower(): value for name, value in spec.partition.items()}
@@ -224,7 +224,7 @@ def _change(spec: UpdateSpec | DeleteSpec, table: TableInfo) -> SimpleChange:
 
 def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     if spec.condition is not None:
-        raise SparkNeededError("its ON has more than keys")
+        raise SparkNeededError(reason="its ON has more than keys")
     source = _Source.of(spec.source)
     clauses = resolve_merge(table, spec, source.names)
     keys = tuple(key.lower() for key in spec.keys)
@@ -243,7 +243,7 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
         of_rows = {c.name: own[c.name] for c in table.columns if c.name in own}
         values[MergeAction.UPDATE] = {**of_rows, **values[MergeAction.UPDATE]}
         if not values[MergeAction.UPDATE]:
-            raise SparkNeededError("its UPDATE assigns no column")
+            raise SparkNeededError(reason="its UPDATE assigns no column")
     inserts = values.get(MergeAction.INSERT)
     if inserts is not None:
         check_partition_values(table, inserts)
@@ -261,18 +261,18 @@ def require_comparable(table: TableInfo, name: str, role: str) -> None:
     """Raise a SparkNeededError if engines may compare the values of a column differently."""
     if not is_comparable(type_ := column_type(table, name)):
         raise SparkNeededError(
-            f"engines may compare the {role} {name}, of type {type_}, differently"
+            reason=f"engines may compare the {role} {name}, of type {type_}, differently"
         )
 
 
 def _check_clause(clause: Clause) -> None:
     if clause.condition is not None:
-        raise SparkNeededError("a WHEN clause has a condition")
+        raise SparkNeededError(reason="a WHEN clause has a condition")
     if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
-        raise SparkNeededError("WHEN NOT MATCHED BY SOURCE reads every row")
+        raise SparkNeededError(reason="WHEN NOT MATCHED BY SOURCE reads every row")
     if clause.unchanged:
         raise SparkNeededError(
-            f"the source has {', '.join(clause.unchanged)}, which UPDATE must not change"
+            reason=f"the source has {', '.join(clause.unchanged)}, which UPDATE must not change"
         )
 
 
@@ -298,7 +298,7 @@ class _Source:
     def of(cls, source: SourceSpec) -> _Source:
         values, names = source.values or (), value_columns(source)
         if len({name.lower() for name in names}) < len(names):
-            raise SparkNeededError("two columns of its source have one name")
+            raise SparkNeededError(reason="two columns of its source have one name")
         # The values are Python objects, so this loop is over rows: 100,000 rows of 5 take 0.6 s.
         columns = zip(*values, strict=True) if values else ([] for _ in names)
         texts = {
@@ -310,7 +310,7 @@ class _Source:
     def column(self, name: str, table: TableInfo, target: str) -> list[Constant]:
         """Return a column's values in the type of a column of the target."""
         if name.lower() not in self.texts:
-            raise SparkNeededError(f"{name} is not a column of its source")
+            raise SparkNeededError(reason=f"{name} is not a column of its source")
         texts = self.texts[name.lower()]
         read = reader_of(parse_type(column_type(table, target)))
         values = [None if text is None else read(text) for text in texts]
@@ -347,7 +347,7 @@ def _stored(text: str | None, table: TableInfo, name: str) -> Constant:
 def _needs_cast(text: str, table: TableInfo, name: str) -> SparkNeededError:
     shown = text if len(text) <= 40 else f"{text[:40]}..."  # noqa: PLR2004 - for a log's line
     type_ = column_type(table, name)
-    return SparkNeededError(f"the value {shown!r} of {name} needs Spark's cast to {type_}")
+    return SparkNeededError(reason=f"the value {shown!r} of {name} needs Spark's cast to {type_}")
 
 
 def _literal(
@@ -358,7 +358,7 @@ def _literal(
     value = value_of(text, parameters)
     constant = literal_of(value, parse_type(type_))
     if constant is UNFIT:
-        raise SparkNeededError(f"{value.said} for {name} needs Spark's cast to {type_}")
+        raise SparkNeededError(reason=f"{value.said} for {name} needs Spark's cast to {type_}")
     return constant
 
 
@@ -373,10 +373,14 @@ def check_partition_values(table: TableInfo, values: Columns) -> None:
     """
     for column in table.partition_columns:
         if type_name(parse_type(column.type)) not in _OF_PARTITIONS:
-            raise SparkNeededError(f"partition column {column.name} is of type {column.type}")
+            raise SparkNeededError(
+                reason=f"partition column {column.name} is of type {column.type}"
+            )
         for value in dict.fromkeys(values[column.name]):
             if value is not None and not _is_plain(str(value)):
-                raise SparkNeededError(f"the value {value!r} of {column.name} needs an escape")
+                raise SparkNeededError(
+                    reason=f"the value {value!r} of {column.name} needs an escape"
+                )
 
 
 def _is_plain(text: str) -> bool:

@@ -188,7 +188,7 @@ def hides_the_page_without_the_right_to_read_plugins(airflow: Airflow, browser: 
 
 
 def gives_each_role_its_rights(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
-    """Each of FAB's roles has the rights that docs/operations/pages.md lists."""
+    """Each of FAB's roles has the rights that docs/operations/give-rights-to-pages.md lists."""
     before = _runs(airflow)
     paths = (_PLUGINS, _ENDPOINTS[0], _OWNERS)
     found = {

@@ -12,6 +12,7 @@ import pytest
 from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
+    CommitStateUnknownError,
     ConfigurationError,
     ConstraintViolationError,
     ExpressionError,
@@ -24,15 +25,18 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
     UnknownColumnError,
 )
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, Constraints, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.metastore.port import TxnState
+from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 
 JAN = dt.date(2026, 1, 1)
 FEB = dt.date(2026, 2, 1)
+COMMIT = "airflow_hiveacid.metastore.transactions.transaction.commit"
 
 
 def names(lake: Lake, name: str = T) -> dict[int, str | None]:
@@ -206,6 +210,47 @@ def test_a_change_that_fails_leaves_no_transaction_open(
         small.table(T).append(rows(1, 2))
     assert {txn.state for txn in server.txns.values()} == {TxnState.ABORTED}
     assert ids(lake.table(T)) == []
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_change_whose_outcome_is_unknown_is_seen_and_repeated_only_under_a_key(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    warehouse.create()
+    table = lake.table(T)
+    table.append(rows(1))
+    assert ids(table) == [1]
+
+    def lost(client: FakeClient, txn_id: TxnId, *_: object, **_others: object) -> None:
+        client.commit_txn(txn_id)
+        raise CommitStateUnknownError(txn_id=txn_id, reason="no answer")
+
+    monkeypatch.setattr(COMMIT, lost)
+    said = "Retry the task" if key else r"may apply it twice: first see with refresh\(\) and a scan"
+    if key is None:
+        with pytest.raises(CommitStateUnknownError, match=said):
+            table.append(rows(2))
+        assert ids(table) == [1, 2]
+    with pytest.raises(CommitStateUnknownError, match=said), lake.transaction(key) as txn:
+        txn.table(T).append(rows(3))
+
+
+def test_a_change_that_is_interrupted_while_it_commits_is_seen_by_the_next_scan(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.create()
+    table = lake.table(T)
+    assert ids(table) == []
+
+    def interrupted(client: FakeClient, txn_id: TxnId, *_: object, **_others: object) -> None:
+        monkeypatch.undo()
+        client.commit_txn(txn_id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMIT, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append(rows(1))
+    assert ids(table) == [1]
 
 
 # ---- refusals ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import gc
 import shutil
@@ -19,17 +20,18 @@ from airflow_hiveacid.format.errors import (
     ExpressionError,
     NotTransactionalError,
     SnapshotClosedError,
+    TableChangedError,
     TableNotFoundError,
     UnknownColumnError,
     UnsupportedFileError,
     VersionUnknownError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.unit.arrow.lake import ROW
+from tests.unit.arrow.lake import COLUMNS, ROW
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import event, tombstone, write_acid
 
@@ -204,6 +206,29 @@ def test_all_scans_of_a_table_show_one_point_in_time_until_a_refresh(
     assert open_txns(server) == 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "changes"),
+    [
+        ("columns", {"columns": (Column(name="id", type="decimal(20,0)"), *COLUMNS[1:])}),
+        ("location", {"location": "file:/elsewhere"}),
+    ],
+)
+def test_a_scan_does_not_read_with_a_definition_that_has_changed(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore, changed: str, changes: dict[str, Any]
+) -> None:
+    """An old type may round or lose the values of new files; an old place has old rows."""
+    warehouse.create()
+    table = lake.table(T)
+    table.append(rows(1))
+    ref = TableRef.parse(T)
+    server.tables[ref] = dataclasses.replace(server.tables[ref], **changes)
+    with pytest.raises(TableChangedError, match=rf"{changed} changed since .*Call refresh\(\)"):
+        table.scan()
+    table.refresh()
+    assert table.scan().schema == table.schema
+    assert open_txns(server) == 1
+
+
 def test_a_change_through_a_table_is_seen_by_its_next_scan(
     warehouse: Warehouse, lake: Lake
 ) -> None:
@@ -253,6 +278,27 @@ def test_a_scan_whose_transaction_has_timed_out_says_so(
     with pytest.raises(SnapshotClosedError, match="the metastore has ended its transaction"):
         scan.to_arrow()
     assert ids(table.refresh()) == [1]
+
+
+def test_a_scan_that_was_read_before_its_transaction_timed_out_is_not_read_on(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """A new table may have files of the same names in its place."""
+    warehouse.create(partition_columns=DAY)
+    table = lake.table(T)
+    table.append(rows(1, 2, day=[JAN, FEB]))
+    scan = table.scan(["id"])
+    assert scan.to_arrow().num_rows == 2
+    reader = scan.to_batches()
+    assert reader.read_next_batch().num_rows == 1
+    for txn in server.txns.values():
+        if txn.state is TxnState.OPEN:
+            server.end(txn, TxnState.ABORTED)
+    with pytest.raises(SnapshotClosedError, match="the metastore has ended its transaction"):
+        scan.to_arrow()
+    clock.advance(21)
+    with pytest.raises(SnapshotClosedError, match="the metastore has ended its transaction"):
+        reader.read_next_batch()
 
 
 def test_a_snapshot_ends_when_no_table_and_scan_needs_it(

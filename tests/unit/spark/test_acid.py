@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import time
@@ -330,6 +331,30 @@ def test_a_restarted_program_may_read_the_table_that_it_has_locked(
     assert [len(txns) for txns in seen] == [1, 2]
     assert server.locks == {}
     assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
+
+
+def test_a_program_does_not_read_a_table_that_was_changed_while_it_waited_for_its_locks(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old type would round or lose values that were written since."""
+    source = FakeClient(server).create_table(
+        NewTable(ref=TableRef("default", "source"), columns=table.columns)
+    )
+    lock: Callable[..., Any] = FakeClient.lock
+
+    def after_alter(client: FakeClient, request: Any) -> Any:  # noqa: ANN401
+        wider = (Column(name="id", type="decimal(20,0)"),)
+        server.tables[source.ref] = dataclasses.replace(source, columns=wider)
+        return lock(client, request)
+
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
+        with acid.transaction(spark, task):
+            pytest.fail("the definition is old")
+
+    monkeypatch.setattr(FakeClient, "lock", after_alter)
+    with pytest.raises(errors.TableChangedError, match=r"default\.source: its columns changed"):
+        run_program(server, program, reads=(str(source.ref),), inserts=(str(table.ref),))
+    assert {txn.state for txn in server.txns.values()} == {TxnState.ABORTED}
 
 
 @pytest.mark.promise("T11")

@@ -170,8 +170,8 @@ class _Evening:
         """Return True if Trino may have read one of a minor compaction's two directories.
 
         Hive publishes the inserts and the deletes one after the other, before its commit. Trino
-        takes directories with a `_v` suffix for committed ones (docs/engines.md). Without the
-        second directory, deleted rows reappear until it is published, too.
+        takes directories with a `_v` suffix for committed ones (docs/engines-failures.md). Without
+        the second directory, deleted rows reappear until it is published, too.
         """
         is_by_trino = one.reader == readers.TRINO
         return is_by_trino and self.queue.has_foreign_minor(
