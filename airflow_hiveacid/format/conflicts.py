@@ -157,9 +157,8 @@ def may_share(
 ) -> bool:
     """Return whether a transaction can get `requested` while another transaction holds `held`.
 
-    A read lock on a database is compatible with any lock on one of its tables
-    (TxnHandler.ignoreConflict). A held lock of an unknown type counts as incompatible. Raises
-    MetastoreVersionError if one of them does not exist in that generation.
+    A read lock on a database blocks none on its tables (TxnHandler.ignoreConflict). An unknown type
+    is incompatible. Raises MetastoreVersionError if that generation lacks one of them.
     """
     table = _COMPATIBLE[generation]
     _known(requested, generation)

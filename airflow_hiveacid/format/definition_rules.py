@@ -68,9 +68,8 @@ def why_fixed(parameter: str) -> str | None:
 def why_no_change(old: str, new: str) -> str | None:
     """Return why a column's type cannot change; None if every existing value stays the same.
 
-    All engines (Hive 3.1, Hive 4, Trino and this provider) must read the same values from files
-    with the old type. A float cannot become a double: Hive 3.1 reads 0.1 as 0.1, but the others
-    read 0.10000000149011612.
+    All engines must read the same values from files with the old type. A float cannot become a
+    double: Hive 3.1 reads 0.1 as 0.1, others as 0.10000000149011612.
     """
     match parse_type(old), parse_type(new):
         case before, after if before == after:

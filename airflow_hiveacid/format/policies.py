@@ -165,9 +165,8 @@ def write_kind_of(operations: Collection[DataOperation]) -> WriteKind:
 def looks_for_rivals(policy: ConflictPolicy, doing: WriteKind) -> bool:
     """Return whether a job must check for conflicts that the metastore does not detect.
 
-    At commit, it detects changes that were recorded after the transaction was opened, but no
-    compactions and inserts by other engines, and no changes that were committed before a job opened
-    its current transaction.
+    At commit, it detects recorded changes since the transaction was opened, but no earlier ones,
+    and no compactions and inserts by other engines.
     """
     if policy is ConflictPolicy.HIVE:
         return False

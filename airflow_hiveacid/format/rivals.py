@@ -55,10 +55,9 @@ def committed_since(
     """Return the writes in these directories that other transactions committed after a job began.
 
     `began` is the table's full write ID list then, `seen` that of the current transaction, `now`
-    the newest. Cleaners wait for open transactions, so directories of commits after `seen` still
-    exist. An earlier one may have been merged and removed. So a compacted directory that covers
-    such a write ID counts as an insert, which conflicts with the fewest operations; its name does
-    not show whether the write changed this partition.
+    the newest. Cleaners wait for open transactions, but directories of commits before `seen` may
+    have been merged and removed. So a compacted one that covers such a write ID counts as an
+    insert, which conflicts with the fewest operations.
     """
     later = range(began.high_watermark + 1, seen.high_watermark + 1)
     news = [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]

@@ -237,9 +237,8 @@ class ValidWriteIdList:
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which the reader's own write is visible.
 
-        IDs between the old high watermark and our write ID belong to other writers, and were
-        unknown when the list was taken. The copy contains them as open; otherwise, the higher
-        watermark would make them visible.
+        IDs between the old high watermark and our write ID belong to other writers, and are open in
+        the copy; otherwise, the higher watermark would make them visible.
         """
         gap = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, gap))

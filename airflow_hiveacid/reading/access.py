@@ -67,9 +67,8 @@ def touched_as_of(
 ) -> Touched:
     """Return the partitions that a read of a partitioned table, or of its past version, touches.
 
-    `ask` gets the existing partitions, and those that the version had and that no longer exist. It
-    returns those that can have a wanted row, or None for all. Raises VersionGoneError if such a
-    partition of the version no longer exists.
+    `ask` gets the existing partitions, and the vanished ones of the version, and returns those that
+    can have a wanted row, or None for all. Raises VersionGoneError if one of these has vanished.
     """
     names = client.partition_names(table)
     lost = () if past is None else past.vanished(names)

@@ -49,9 +49,8 @@ _MERGES_TEXTS: Final = 1
 class DeleteFile:
     """A delete file that is not empty.
 
-    For each column of the row ID, `ranges` contains the least and greatest value, both inclusive.
-    The range is None if the file has no statistics for the column. `is_native` is True if Spark's
-    reader may read the file.
+    `ranges` has each row ID column's least and greatest value, inclusive; None without statistics.
+    `is_native` is True if Spark's reader may read the file.
     """
 
     file: AcidFile

@@ -95,9 +95,9 @@ def identity_at(events: pa.RecordBatch, index: int) -> row_schema.RecordIdentifi
 class EventCheck:
     """Checks whether batches of events form a valid file.
 
-    Readers merge files and search delete events in identity order (as in Hive's
-    RecordIdentifier.compareTo and VectorizedOrcAcidRowBatchReader). Hive 4 fails if a file contains
-    a row that does not belong to the file's bucket.
+    Readers merge and search in identity order (RecordIdentifier.compareTo,
+    VectorizedOrcAcidRowBatchReader), and Hive 4 fails on a row that does not belong to the file's
+    bucket.
     """
 
     def __init__(self, path: str, bucket_id: BucketId, *, is_delete: bool) -> None:

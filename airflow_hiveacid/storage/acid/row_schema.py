@@ -101,9 +101,8 @@ def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
 def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType) -> None:
     """Check that rows of an Arrow type can be written to these columns without conversion.
 
-    Names and types must equal those of `row_type`. Nullability is ignored. A timestamp may have any
-    unit, or be a `PAIR_TYPE`. Microseconds cover more years than nanoseconds (9999-12-31 often
-    means "never"). ORC stores seconds and nanoseconds separately.
+    Names and types must equal those of `row_type`, but timestamps may have any unit, or be a
+    `PAIR_TYPE`: microseconds cover more years (9999-12-31 often means "never").
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

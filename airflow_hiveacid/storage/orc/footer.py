@@ -119,9 +119,8 @@ class OrcType:
     `kind` is a plain number if `TypeKind` lacks it. `children` are column IDs; for a struct,
     `field_names` are their names. `maximum_length` is set for char and varchar, 0 otherwise. A
     decimal of Hive 0.11 or 0.12 lacks its precision in the file; it counts as decimal(38,10), as in
-    Java (TypeDescription), but its values may have more digits. `by_name` maps exact names to
-    children, and `by_lower_name` maps lower-case names. If several children have the same name,
-    both maps contain the first of them.
+    Java (TypeDescription), but its values may have more digits. `by_name` and `by_lower_name` map
+    names to the first child that has them.
     """
 
     kind: int
@@ -166,11 +165,10 @@ class OrcTail:
 
     Do not change the protobuf messages of the tail, because they are shared and not copied.
 
-    `file_length` is the number of bytes that a reader may read; less than the size while a
-    streaming writer has committed only part of the file. `stripes` are in file order; `types` are
-    in order of column ID, depth first. Files with the same types have an equal `layout`, and share
-    one `types` object. If a small file was read completely to get the tail, `content` is the whole
-    file.
+    `file_length` is what a reader may read; less than the size while a streaming writer has the
+    file open. `stripes` are in file order; `types` are in order of column ID, depth first. Files
+    with the same types have an equal `layout`, and share one `types` object. If a small file was
+    read completely to get the tail, `content` is the whole file.
     """
 
     path: str

@@ -61,9 +61,8 @@ _LONGEST_LAST_WAIT_S: Final = 1.0
 def let_go_of_files() -> None:
     """Wait until Arrow has released the spliced files; called when the interpreter exits.
 
-    Arrow's threads release files some milliseconds after the last row. If Python exits earlier, the
-    process aborts with an error code, although all work is done (apache/arrow#45214). If the
-    program itself still holds a file, stop waiting after a second.
+    Arrow's threads release files some milliseconds late, and the process aborts if Python exits
+    earlier (apache/arrow#45214). For a file that the program holds, stop waiting after a second.
     """
     gc.collect()
     end = time.monotonic() + _LONGEST_LAST_WAIT_S
@@ -83,9 +82,8 @@ def splice(
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
-    `ahead` is a second reader of the same file, to use if the pieces are large. Raises EOFError if
-    the source is too short for the pieces. If the pieces are large, this error is raised by a later
-    read instead.
+    `ahead` is a second reader of it, for large pieces. Raises EOFError if the source is too short;
+    with large pieces, at a later read.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:
@@ -181,13 +179,12 @@ def in_utc(
 ) -> tuple[list[Content], pb.Footer]:
     """Return pieces that state UTC as the writer's time zone, and replace some seconds with 0.
 
-    Arrow refuses a stripe if the machine does not know the stripe's time zone, even if the stripe
-    has no timestamps. Seconds and nanoseconds of timestamps are separate streams; zeros replace the
-    stream of seconds. In ORC, 0 seconds means 2015-01-01.
+    Arrow refuses a stripe if the machine does not know its time zone, even without timestamps.
+    Zeros replace the stream of seconds; in ORC, 0 seconds means 2015-01-01.
 
     `tail` has only the wanted stripes. `zeroed` are the timestamp columns whose seconds are
-    replaced. `values` takes a stripe number and a column ID, and returns the maximum number of
-    values. The result is the pieces of the new file without its tail, and the new footer.
+    replaced. `values` returns the maximum number of values of a stripe and column. The result is
+    the new pieces without the tail, and the footer.
     """
     pieces: list[Content] = [_HEADER]
     footer = pb.Footer()

@@ -123,9 +123,8 @@ def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
 def plain_bounds(column: pb.ColumnStatistics) -> bool:
     """Move Java's string bounds to the fields that all readers use; return True if one changed.
 
-    Java increments the last character of a shortened upper bound. If the incremented string does
-    not sort after the original string in UTF-16, both bounds are dropped. Bounds in which Java may
-    have replaced bytes are also dropped.
+    Both are dropped if the last character that Java incremented does not sort after the original in
+    UTF-16, or if Java may have replaced bytes.
     """
     strings = column.strings
     if has_replaced_bounds(strings):

@@ -151,11 +151,10 @@ _OF_ANY_WIDTH: Final = frozenset({TypeKind.STRUCT, TypeKind.UNION})
 
 
 def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTail:
-    """Read the tail of one ORC file and check it.
+    """Read the tail of one ORC file, up to `size` bytes or its end, and check it.
 
-    The file is read only up to `size` bytes, by default to its end. Raises UnsupportedFileError if
-    the file is encrypted, or compressed with LZO or an unknown method. The error is also raised if
-    a writer has the file open, and the store's client cannot read flushed bytes.
+    Raises UnsupportedFileError if the file is encrypted, compressed with LZO or an unknown method,
+    or open, and the store's client cannot read flushed bytes.
     """
     with file_errors("read", path), fs.open_input_file(path) as source:
         end = source.size() if size is None else size
@@ -192,9 +191,8 @@ def parse_tail(
 ) -> OrcTail:
     """Parse a tail from the last bytes of a file; `data` may begin before the tail.
 
-    `beginning` returns the first bytes of the file. By default, only `data` is known. Raises
-    CorruptFileError if the bytes do not end with a tail, or the tail contradicts itself or
-    `file_length`.
+    `beginning` returns the first bytes of the file, if `data` lacks them. Raises CorruptFileError
+    without a tail, or if it contradicts itself or `file_length`.
     """
     postscript, end = _postscript(path, data, beginning)
     if _tail_length(path, postscript, end, len(data)) > len(data):

@@ -59,9 +59,9 @@ class ColumnView:
     """The part of a file to show to Arrow.
 
     `columns` are column IDs; each becomes a column `c<ID>`, in this order. `flatten` is the ID of a
-    struct below the root; its fields become top-level columns. If `flatten` is None, only the
-    root's children are shown. `stripes` are 0-based; None shows all. If `in_utc`, the stripes state
-    that they were written in UTC, whatever their footers say (`writer_time_zones`).
+    struct below the root, if any, whose fields become top-level columns. `stripes` are 0-based;
+    None shows all. If `in_utc`, the stripes state that they were written in UTC, whatever their
+    footers say (`writer_time_zones`).
     """
 
     columns: tuple[int, ...]

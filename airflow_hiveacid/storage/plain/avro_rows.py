@@ -80,9 +80,9 @@ def avro_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    Raises UnsupportedFileError if a column is stored with a different type, or a value does not fit
-    or is ambiguous. The same error is raised if the compression is not deflate, bzip2 or Snappy.
-    Raises ConfigurationError if fastavro, or cramjam for Snappy, is not installed.
+    Raises UnsupportedFileError for a different type, a value that does not fit or is ambiguous, or
+    another compression than deflate, bzip2 and Snappy, and ConfigurationError without fastavro or
+    cramjam.
     """
     types = {column.name: hive.parse_type(column.type) for column in wanted}
     with _opened(file.fs, file.path) as (library, reader, blocks):

@@ -31,11 +31,10 @@ from airflow_hiveacid.storage.stores.locations import locate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainFile(acid_file.StoredFile):
-    """A file of rows.
+    """A file of rows; `text` describes how lines of a text file are split into fields.
 
-    `text` describes how lines of a text file are split into fields. `columns`
-    are the leading columns of the table that the file's partition has. The other columns are NULL.
-    None means all columns.
+    `columns` are the leading columns of the table that the file's partition has; the others are
+    NULL. None means all columns.
     """
 
     format: FileFormat
@@ -77,10 +76,9 @@ def plain_files(
     """Return the visible files of one root.
 
     If `with_originals`, files outside of bases and deltas are read (`READS_ORIGINALS`). For `text`
-    and `columns`, see `PlainFile`. Raises CorruptFileError if there are delete events. An
-    insert-only table must not have any. Raises UnsupportedFileError if a delta contains both
-    visible and invisible rows, or a file in a base or delta may be data. The same error is raised
-    if a file is outside of bases and deltas, and `with_originals` is False.
+    and `columns`, see `PlainFile`. Raises CorruptFileError for delete events, and
+    UnsupportedFileError if a delta is partly visible, a file in a base or delta may be data, or,
+    without `with_originals`, a file is outside of them.
     """
     for delta in state.deltas:
         if not delta.is_resolved:
@@ -140,9 +138,8 @@ def check_files_writable(
 ) -> None:
     """Raise UnsupportedTableError if Hive would not read the rows that this provider writes.
 
-    `partitions` are those to which files may be written. If `keeps_text_form`, the files keep the
-    delimiters of their partition, as compacted files do. The partitions must have the table's
-    storage format, and it must be able to store all columns.
+    The format must be able to store all columns, and `partitions`, to which files may be written,
+    must have it. If `keeps_text_form`, files keep their partition's delimiters, as in compactions.
     """
     check_alike(table, partitions)
     check_avro(table.ref, table.storage, table.parameters, table.columns)

@@ -68,8 +68,8 @@ def loadable_files(
     `location` is a file, or a directory that contains only files; hidden files are ignored. The
     `generation` of the metastore limits the age of possible readers. `partition` is the partition
     to load into, if it exists; it may lie outside the table's location. Raises SourceNotFoundError
-    if there is no file. Raises SourceUnreadableError if the location is inside the table's or the
-    partition's location or contains directories, or a file cannot be loaded.
+    if there is no file, and SourceUnreadableError if the location is inside the table's or has
+    directories, or a file cannot be loaded.
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):

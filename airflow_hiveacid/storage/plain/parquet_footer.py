@@ -74,9 +74,8 @@ class ParquetCalendar(enum.Enum):
 class ParquetFacts:
     """The facts in the footer of a file.
 
-    `least_day` is the earliest date in the file, or None if it is unknown. `without_nan` are the
-    columns whose minimum and maximum statistics may ignore NaN. `wide_decimals` describes the
-    decimals of columns that are stored in more bytes than Arrow reads.
+    `least_day` is the earliest date, or None if it is unknown. `without_nan` are columns whose
+    bounds may ignore NaN. `wide_decimals` describes decimals with more bytes than Arrow reads.
     """
 
     schema: pa.Schema
@@ -194,13 +193,9 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
 def facts_of(
     opened: pq.ParquetFile, path: str, unchecked: pa.NativeFile | None = None
 ) -> ParquetFacts:
-    """Read the footer of an open file.
+    """Read the footer of an open file; `unchecked` is it again, if its chunks were not checked.
 
-    The row count is checked, because a damaged file may seem empty.
-
-    `unchecked` is the same file, if its column chunks were not checked (`require_readable_chunks`).
-    Raises CorruptFileError if the number of rows in the footer differs from the sum of the row
-    groups.
+    Raises CorruptFileError if the number of rows differs from the sum of the row groups.
     """
     metadata = opened.metadata
     rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))

@@ -128,9 +128,8 @@ def why_not_as_defined(
 ) -> str | None:
     """Return why a file's own columns cannot be compared with those of the table, or None.
 
-    A value is compared only if the file stores it with the table's type, or with a type whose
-    values the table's type keeps unchanged. The tail of an ORC file is given. Whether an ORC file
-    lacks a column, or has it at another place, is checked by its reader.
+    A value is compared only if the table's type keeps it unchanged. Whether an ORC file, whose tail
+    is given, lacks a column, or has it elsewhere, is checked by its reader.
 
     `columns` are those that the file may have, in the table's order; `used` are those to compare.
     `is_outside`: the file is outside the table, so that it may have other columns, too.

@@ -67,9 +67,8 @@ def text_rows(
     """Read some columns of the rows of a file.
 
     `columns` are all data columns, in the table's order; `wanted` are those to return. Raises
-    UnsupportedFileError if the compression is not gzip or bzip2, or a type is not supported. The
-    same error is raised if lines have different numbers of fields, or if a value is not spelled as
-    Hive spells it.
+    UnsupportedFileError for another compression than gzip and bzip2, an unsupported type, different
+    numbers of fields, or a value that is not spelled as Hive spells it.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():

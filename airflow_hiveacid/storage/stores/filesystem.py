@@ -52,10 +52,9 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
     FileNotFoundError is not converted, because the caller decides what a missing file means.
 
     `action` is a verb for the message, such as "read", "write" or "list". Raises ConfigurationError
-    if the file is encrypted, and no key provider is configured. Raises LocationPermissionError if
-    the file system denied the action. Raises StoreFullError if the store is full, or a quota is
-    exceeded. Raises StoreUnavailableError if the store could not be reached, or temporarily refuses
-    changes. Raises StorageError if the action failed for a different reason.
+    without a key provider for an encrypted file, LocationPermissionError, StoreFullError (also for
+    a quota), StoreUnavailableError if the store could not be reached or temporarily refuses
+    changes, or else StorageError.
     """
     try:
         yield
@@ -165,9 +164,8 @@ def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -
 def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     """Give a new file, or directory with content, the rights and the group of a directory.
 
-    On a local disk, the umask of a process decides about the rights of what it creates. But the
-    files of a table belong to all users of the table's directory. On HDFS, the name node sets the
-    group, and an access control list or the setting fs.permissions.umask-mode decides.
+    On a local disk, a process's umask would decide, but a table's files belong to all users of its
+    directory. On HDFS, the name node, an access control list or fs.permissions.umask-mode decides.
 
     `like` is the path of the table's directory. A right that `path` already has, stays.
     """
@@ -265,9 +263,8 @@ def delete_file(fs: pafs.FileSystem, path: str) -> None:
 def check_writable(location: str) -> None:
     """Check that directories can be created at a location; create and remove a hidden directory.
 
-    Permission bits do not suffice, because an ACL, a mount option or the server may override them.
-    Raises ConfigurationError if the location is a file. The same error is raised if the location is
-    in an encryption zone, and no KMS is configured.
+    Permission bits do not suffice. Raises ConfigurationError if the location is a file, or in an
+    encryption zone, and no KMS is configured.
     """
     fs, root = open_location(location)
     with storage_errors("write", location):

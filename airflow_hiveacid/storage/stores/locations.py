@@ -61,9 +61,8 @@ def open_location(location: str) -> tuple[pafs.FileSystem, str]:
 def locate(location: str) -> tuple[str, str]:
     """Return a location's store and the path in it without a final slash.
 
-    Pass the store to `client_of`. The path is not decoded, because the metastore does not escape
-    paths like URIs (see Hadoop's class Path). So a `%2F` in the name of a partition directory is
-    literal.
+    `client_of` takes the store. A `%2F` in the path is literal: the metastore does not escape paths
+    like URIs (see Hadoop's class Path).
     """
     scheme, authority, path = _split(location)
     if scheme == "file":

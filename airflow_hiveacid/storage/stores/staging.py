@@ -153,9 +153,8 @@ class Staging:
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
         """Rename directories to their final names, in this order; return their final paths.
 
-        If a target exists, or a directory was not built, this method renames nothing. If a rename
-        fails, earlier directories stay published. If their write ID is aborted, readers ignore
-        these directories. Raises DirectoryExistsError if a target exists; it is unchanged.
+        If a target exists (DirectoryExistsError), or a directory was not built, nothing is renamed.
+        After a failed rename, earlier directories stay: readers ignore an aborted write ID.
         """
         fs, root = open_location(self.root)
         _, table = open_location(self.location)
@@ -186,11 +185,9 @@ class Staging:
     ) -> str:
         """Make a directory visible file by file; return its final path.
 
-        Publish data files first. A reader that found only a compaction's marker would read no rows
-        from the directory. Files of a task's other attempts are never published. Raises
-        DirectoryExistsError if the directory exists, or another writer is creating it. Raises
-        StorageError if an attempt did not write one of `files`, or publishing failed. Some files
-        may be visible.
+        Data files come first: with only a compaction's marker, the directory would have no rows.
+        Raises DirectoryExistsError if it exists, or another writer is creating it, and StorageError
+        if an attempt did not write one of `files`, or publishing failed; some may be visible.
         """
         fs, target = open_location(self.final_path(directory))
         if filesystem.exists(fs, target):

@@ -27,9 +27,8 @@ _FIRST: Final = 2
 def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     """Return the function's result for each item, in order.
 
-    On a fast store, threads only block each other. To read footers from a local disk, sixteen
-    threads take 2.5 times as long as one thread. So at first, only the calling thread runs the
-    function. Other threads start when this thread waits for the store longer than it computes.
+    On a fast store, threads only block each other: sixteen take 2.5 times as long as one to read
+    footers from a local disk. So others start only when the caller waits longer than it computes.
     """
 
     def of_part(part: Sequence[_T]) -> list[_R]:

@@ -80,9 +80,8 @@ def renames_directories(scheme: str) -> bool:
 def might_rename_directories(scheme: str) -> bool:
     """Return True if documentation suggests that stores of this scheme rename directories.
 
-    We have not tested these stores. Azure's stores rename directories if their namespace is
-    hierarchical; otherwise pyarrow's client refuses to rename. Google's stores do not rename
-    directories, because pyarrow's client renames only files.
+    They are untested. Azure's rename directories if their namespace is hierarchical, else pyarrow's
+    client refuses. For Google's, it renames only files.
     """
     return scheme in _MIGHT_RENAME
 

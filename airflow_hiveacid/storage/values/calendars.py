@@ -50,14 +50,13 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
     """Return True if a file's dates before 1582-10-15 are read in the hybrid calendar.
 
     ORC's Java writer states the calendar since 1.6, but other writers do not. Hive 4 and Spark read
-    every file that states no calendar as hybrid, whatever its writer. This function does the same
-    for files of flat tables, which any program may have written: Spark 2.3 to 3.1 wrote the hybrid
-    calendar, and its files look like those of Hive 3.1. Files of ACID tables come from few writers:
-    Hive 2 wrote the hybrid calendar; Hive 3.1 (with Java's LocalDate) and Trino wrote the proleptic
-    calendar. This function returns the calendar that these writers used.
+    every file that states no calendar as hybrid, whatever its writer. So do we for flat tables:
+    Spark 2.3 to 3.1 wrote the hybrid calendar, in files that look like Hive 3.1's. Of the few
+    writers of ACID tables, Hive 2 wrote the hybrid calendar, Hive 3.1 (with Java's LocalDate) and
+    Trino the proleptic one.
 
-    `is_hives`: the file was written into an ACID table. So it has the ACID columns, or lies in a
-    base or delta of an insert-only table.
+    `is_hives`: the file was written into an ACID table (it has ACID columns, or lies in a base or
+    delta).
     """
     match tail.calendar:
         case OrcCalendar.JULIAN_GREGORIAN:

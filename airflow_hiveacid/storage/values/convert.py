@@ -35,9 +35,8 @@ _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 class FieldPlan:
     """The plan to read one column of the table from one file.
 
-    `column_id` is None if the file does not have the column. If `is_split`, the column has
-    timestamps that Arrow cannot read: they may be outside the range of its nanoseconds, or were not
-    written in UTC. Then `convert` also needs an array of the column's seconds.
+    `column_id` is None if the file does not have the column. If `is_split`, Arrow may not read its
+    timestamps (out of range, or not in UTC), and `convert` also needs an array of its seconds.
     """
 
     field: pa.Field
@@ -50,22 +49,19 @@ class Matching(enum.Enum):
     """The method by which a table's columns are found in a file.
 
     NAME is the method of Hive 3.1, Trino and ORC. POSITION is Hive 4's default
-    (`orc.force.positional.evolution`, true in Hive 4's HiveConf). NAME and POSITION give different
-    results after a column was renamed or moved. By name, a renamed column is NULL in older files.
-    By position, a moved column gets the values of a different column. Both methods, NAME and
-    POSITION, match fields of nested structs by name.
+    (`orc.force.positional.evolution`, true in Hive 4's HiveConf). By name, a renamed column is NULL
+    in older files; by position, a moved column gets another's values. Fields of nested structs are
+    always matched by name.
 
-    UNAMBIGUOUS matches by name. UNAMBIGUOUS refuses a file for which NAME and POSITION may differ.
-    Otherwise, a job could read rows wrongly and write them back, and the error would be permanent.
-    The two methods may differ in three cases:
+    UNAMBIGUOUS matches by name, and refuses a file for which NAME and POSITION may differ:
+    otherwise, a job could read rows wrongly and write them back. They may differ in three cases:
 
     * The file lacks a column of the table, and has a column that the table lacks. The column may
       have been renamed.
     * The file and the table have common columns in different orders.
     * The file lacks a column of the table, but contains a later column of the table.
 
-    If only the file has a column, the column was dropped from the table. This case is not
-    ambiguous, because only Trino can drop columns, and Trino matches by name.
+    A column that only the file has was dropped: by Trino, which matches by name.
     """
 
     NAME = "name"

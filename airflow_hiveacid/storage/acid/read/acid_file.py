@@ -34,9 +34,8 @@ class FileKind(enum.Enum):
 class SyntheticIdentity:
     """The row identities of a file whose rows have no stored identity.
 
-    Row IDs count up from `first_row_id` in the order of the rows. `write_id` is 0 if the file is
-    older than the table's conversion to transactional. Otherwise, `write_id` is the write ID of the
-    directory into which LOAD DATA moved the file.
+    Row IDs count up from `first_row_id`. `write_id` is 0 if the file is older than the table's
+    conversion, else that of the directory into which LOAD DATA moved it.
     """
 
     write_id: WriteId
@@ -71,11 +70,10 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidFile(StoredFile):
-    """A file of events, or of rows that get identities when they are read.
+    """A file of events, or of rows that get identities (`synthetic`) when they are read.
 
-    `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
-    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
-    All rows have identities in `keys`.
+    All rows have write IDs from `least_write_id` to `greatest_write_id` (None: no bound), and
+    identities in `keys`.
     """
 
     kind: FileKind

@@ -36,10 +36,8 @@ from airflow_hiveacid.storage.acid.read.reader import read_identity
 class BucketFiles:
     """The files of one bucket that are visible in one snapshot.
 
-    `base_inserts` are the files of the base or the original files. `delta_inserts` are the files of
-    deltas. `deletes` are all delete files that may contain events for rows of this bucket. A delete
-    file may also contain events for other buckets, because minor compaction in Hive 3.1 copies such
-    events.
+    `base_inserts` are the files of the base or the original files, `delta_inserts` those of deltas.
+    `deletes` may also contain events for other buckets: minor compaction in Hive 3.1 copies them.
 
     `shared` maps the key of each file with rows of several buckets to these buckets. It is empty
     unless the files were grouped by their rows (`buckets_by_rows`).
@@ -75,9 +73,8 @@ def buckets_by_rows(
 ) -> tuple[BucketFiles, ...]:
     """Return the files of one table or partition, for each bucket of which they have rows.
 
-    Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763). Such a file
-    is in the result for each of its buckets, so its reader must choose the rows. All footers are
-    read.
+    A file with rows of several buckets (HIVE-23763) is in the result for each, so its reader must
+    choose the rows. All footers are read.
     """
     (root_files,) = roots_of([state])
     (root_buckets,) = _grouped([root_files], write_ids)
@@ -125,9 +122,8 @@ def buckets_of(
 ) -> tuple[tuple[BucketFiles, ...], ...]:
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    The footers of delete files are read, and those of files whose names do not show whether they
-    have ACID columns: each once, in parallel. Callers that need the result several times should
-    store it.
+    The footers of delete files, and of those whose names do not show whether they have ACID
+    columns, are read once, in parallel.
     """
     return _grouped(roots_of(states), write_ids)
 

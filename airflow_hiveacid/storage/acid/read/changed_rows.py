@@ -83,9 +83,7 @@ class Changed:
 class Deaths:
     """The delete events of a range, one per row, and earlier deleted rows, both in sorted order.
 
-    `keys` are the rows that were deleted in the range; `write_ids` are the write IDs of their
-    deletions. `deleted_before` are the rows that were deleted before the range. `keys` and
-    `deleted_before` are sorted.
+    `keys` were deleted in the range, at `write_ids`; `deleted_before` earlier.
     """
 
     keys: Keys
@@ -142,11 +140,11 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
     *,
     is_whole: bool,
 ) -> Iterator[Changed]:
-    """Yield the changes of the rows of one data file.
+    """Yield the changes of the rows of one data file, in identity order.
 
-    `file` is sorted by row identity. `stripes` are those to read; None means all. `deaths` may
-    include deletions of rows of other files. `read` reads the events of a file or of some of its
-    stripes. If `is_whole`, every row is read, otherwise only deleted rows.
+    `stripes` are those to read; None means all. `deaths` may include rows of other files. `read`
+    reads the events of a file or of some stripes. If `is_whole`, every row is read, otherwise only
+    deleted rows.
     """
     if not is_whole:
         if not len(deaths):

@@ -76,9 +76,8 @@ class FileCheck:
     def see(self, root: pa.RecordBatch) -> None:
         """Check the next batch of the file.
 
-        Raises CorruptFileError if the batch contains an event that is invalid in this file. Raises
-        UnsupportedFileError if the batch is out of order, has write IDs outside of its directory's
-        range, or has updates or deletes in the old format (before Hive 3).
+        Raises CorruptFileError for an event that is invalid in this file, UnsupportedFileError for
+        a wrong order, write IDs outside of the directory's range, or changes from before Hive 3.
         """
         keys = Keys.of(root)
         if not len(keys):

@@ -221,11 +221,10 @@ def committed_length(
 
     As in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength: while a streaming writer's
     transaction batch is open, a side file records the file's length after each commit. The last
-    complete number in the side file is the committed length. 0 means that nothing is committed yet.
-    It is not compared with the file's size, because HDFS reports only closed blocks of an open
-    file. Reading fails if the file is shorter. Raises CorruptFileError if the side file contains no
-    valid length. Raises UnsupportedFileError if a writer has the side file open, and it cannot be
-    read.
+    complete number in it counts; 0 means that nothing is committed yet. It is not compared with the
+    file's size, because HDFS reports only closed blocks of an open file. Raises CorruptFileError if
+    the side file has no valid length, and UnsupportedFileError if a writer has it open, and it
+    cannot be read.
     """
     side = f"{entry.path}{names.FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):

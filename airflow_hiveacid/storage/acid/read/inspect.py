@@ -61,8 +61,8 @@ class InspectedEntry:
     `type` is base, delta, delete_delta, original or other. `least_write_id` is None if the name
     does not contain this ID, as for a base. `state` is live, obsolete, aborted, invisible, ignored
     or refused. A refused file would be live, but has an invalid name or path, so a scan fails.
-    `rows` is the number of rows or delete events according to the footers. If a footer could not be
-    read, `rows` is None, and `why` gives the reason.
+    `rows` is the number of rows or delete events by the footers; None if one could not be read
+    (`why`).
     """
 
     name: str

@@ -38,9 +38,8 @@ class OldRows:
     def fetch(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the wanted columns of the old row versions.
 
-        `rows` has `_file` (the number of a file) and the identity columns, and is sorted by them.
-        In each call, the rows must come after the rows of the previous call. Raises
-        CorruptFileError if a row that is visible in the snapshot is missing in its file.
+        `rows` has `_file` (a file's number) and the identity columns, sorted, after the rows of the
+        previous call. Raises CorruptFileError if a visible row is missing in its file.
         """
         pieces: list[pa.StructArray] = []
         start = 0

@@ -61,13 +61,11 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one table or partition directory.
 
-    `location` is the directory of an unpartitioned table, or of one partition. `columns` are the
-    table's data columns; `data_columns` are those to return, in this order. If `with_identity`,
-    `row__id` is the first column. `txns` are the transactions whose compactions are visible. For
-    `txns`, `data_columns` and `buckets`, None means all. `batch_rows` limits the rows of a batch
-    that is read from a file. `state` has the files of a past version; by default, `write_ids` and
-    `txns` select the files. Batches are not empty, and in ascending order of identity within and
-    across batches. For errors, see `resolve`.
+    `columns` are the table's data columns; `data_columns` are those to return, in this order. If
+    `with_identity`, `row__id` is the first column. `txns` are the transactions whose compactions
+    are visible. For `txns`, `data_columns` and `buckets`, None means all. `state` has the files of
+    a past version; by default, `write_ids` and `txns` select the files. Batches are not empty, and
+    in ascending order of identity within and across batches. For errors, see `resolve`.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)

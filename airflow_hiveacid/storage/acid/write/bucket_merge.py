@@ -53,16 +53,15 @@ Parts: TypeAlias = Iterator[pa.RecordBatch | whole_stripes.WholeStripe | None]
 class BucketCompaction:
     """The plan to compact one bucket, as plain values. Each directory in `outputs` gets a file.
 
-    `inserts` and `deletes` are the input files. If `outputs` contains a base (a major compaction),
-    delete events are applied and dropped. Otherwise, the insert events are merged into one
-    directory, and the delete events into another.
+    If `outputs` contains a base (a major compaction), delete events are applied and dropped;
+    otherwise, insert and delete events are merged into two directories.
 
     Only rows with identities in `keys` are read. `stripes` contains the 0-based numbers of the
     stripes to read of a file, by file key; files without an entry are read completely. Unchanged
     stripes are copied from a length of `least_bytes`; None means by `least_length`.
 
-    `shared` maps the key of each input with rows of several buckets to these buckets. Each of their
-    compactions reads the file, and takes only the rows of its own bucket.
+    `shared` maps the key of each input with rows of several buckets to these buckets, whose
+    compactions each take their own rows.
     """
 
     columns: tuple[Column, ...]

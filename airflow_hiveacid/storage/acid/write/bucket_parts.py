@@ -35,9 +35,8 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 class CompactedPart:
     """The result of one part of a bucket.
 
-    `file` is the file with the decoded rows; None if there are none. `whole` contains the numbers
-    of the stripes to copy, by the key of their file. `rows_read` is the number of rows in the
-    part's range, whether visible or not.
+    `file` has the decoded rows, if any. `whole` has the numbers of the stripes to copy, by the key
+    of their file. `rows_read` counts the rows in the part's range, visible or not.
     """
 
     file: CompactedFile | None
@@ -56,9 +55,8 @@ class SplitCompaction:
     def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
         """Return the work that remains after the parts: to join them, and to merge delete events.
 
-        `done` are the parts' results, in identity order. Raises CorruptFileError if the parts have
-        read a different number of rows than the files contain, because statistics in a file are
-        wrong.
+        `done` are the parts' results, in identity order. Raises CorruptFileError if they have not
+        read all rows, because statistics in a file are wrong.
         """
         rows_read = sum(part.rows_read for part in done)
         if rows_read != self.rows:

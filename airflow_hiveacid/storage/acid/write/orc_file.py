@@ -36,9 +36,8 @@ _FEWEST_STRIPE_ROWS: Final = 1 << 17
 def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     """Return the maximum number of rows in a stripe, even if the stripe has only a few bytes.
 
-    An encoder ends a stripe at a compressed size. If rows compress to almost nothing, a stripe
-    could grow to tens of millions of rows, and the encoder keeps eight bytes for each string of a
-    dictionary.
+    An encoder ends a stripe at a compressed size, so one of rows that compress to almost nothing
+    could grow to tens of millions.
 
     `nodes` are the columns with values; a file of delete events has none.
     """

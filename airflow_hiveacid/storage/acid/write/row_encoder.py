@@ -43,9 +43,8 @@ class RowEncoder:
     ) -> None:
         """Start an encoder for rows of these types.
 
-        `byte_ids` are the text columns with values that are not UTF-8. Such text is written as
-        binary, which changes only the dictionary streams of a stripe. If `has_root`, the file has
-        ACID columns and `row` contains the table's columns.
+        Text columns `byte_ids`, with values that are not UTF-8, are written as binary. If
+        `has_root`, the file has ACID columns and `row` contains the table's columns.
         """
         pyorc = _pyorc()
         self.byte_ids = byte_ids
@@ -199,9 +198,8 @@ def _undecodable(values: pa.Array, node: TypeNode) -> Iterator[int]:
 class PythonValues:
     """A converter of Arrow values to Python values in the form that ORC stores.
 
-    Dates become day numbers, decimals become unscaled integers, and timestamps become pairs of
-    seconds and nanoseconds. Structs become tuples, and maps become dictionaries. Text in the
-    columns `byte_ids` becomes bytes. `table` is used only in error messages.
+    Dates become day numbers, decimals unscaled integers, timestamps pairs of seconds and
+    nanoseconds, structs tuples, maps dictionaries, and text in the columns `byte_ids` bytes.
     """
 
     byte_ids: frozenset[int]

@@ -111,10 +111,9 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
 
         `batch` has the schema `acid_schema(columns)`. Timestamps may have any unit, but all batches
         must use the same unit. Values of `char` columns may be padded or unpadded. Raises
-        CorruptFileError if identities do not ascend, or an event has a different bucket or
-        operation than the file. No event of the batch was written. Raises TypeMismatchError if the
-        batch has a different schema, or a value cannot be stored. Raises ConfigurationError if the
-        batch needs pyorc, but pyorc is not installed.
+        CorruptFileError, before any event is written, if identities do not ascend, or have another
+        bucket or operation; TypeMismatchError for another schema, or a value that cannot be stored;
+        ConfigurationError if pyorc is needed and missing.
         """
         if not batch.num_rows:
             return

@@ -141,9 +141,8 @@ _PLAIN_REMEDY: Final = (
 def hdfs_errors(where: str) -> Iterator[None]:
     """Turn hdfs-native's exceptions inside the block into Python's OSErrors.
 
-    `where` is the store and path, for the message. Raises FileNotFoundError, FileExistsError,
-    PermissionError or NotADirectoryError if the operation failed for the reason in the exception's
-    name. Raises OSError for any other failure, with the matching error number, or EIO.
+    `where` is the store and path. Raises FileNotFoundError, FileExistsError, PermissionError or
+    NotADirectoryError, or else an OSError with the matching error number, or EIO.
     """
     try:
         yield

@@ -140,9 +140,8 @@ class HdfsHandler(StoreHandler):
     def move(self, src: str, dest: str) -> None:
         """Rename a file or directory; only a file may replace an existing file.
 
-        The name node itself enforces this rule, so no other process can interfere. Raises
-        FileNotFoundError if the source or the target's parent is missing. Raises FileExistsError if
-        the source is a directory, and the target exists.
+        The name node itself enforces this. Raises FileNotFoundError if the source or the target's
+        parent is missing, and FileExistsError if the source is a directory, and the target exists.
         """
         is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
         self._ask(src, partial(self._client.rename, src, dest, is_file))

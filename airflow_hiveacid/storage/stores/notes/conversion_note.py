@@ -76,9 +76,8 @@ class ConversionNote:
     def move_all(self, guard: Callable[[], None]) -> None:
         """Move all files and directories that are not yet at their new paths.
 
-        `guard` is called before each small group of moves, and raises an exception to stop the
-        moves. So a process that has lost its lock stops. Raises DirectoryExistsError if both paths
-        of a move exist. Raises StorageError if neither path of a move exists, or moving failed.
+        `guard` is called before each small group of moves, and raises an error to stop them. Raises
+        DirectoryExistsError if both paths of a move exist, StorageError if neither does.
         """
         for group in (self.moves, self.emptied):
             _each(lambda m: _move(m.location, m.source, m.target), group, guard)

@@ -215,8 +215,8 @@ class Ledger(json_files.NotesOfTable):
     ) -> tuple[LedgerEntry, ...]:
         """Confirm the entries of committed jobs that have published one of these directories.
 
-        Call this method before the directories are compacted or removed. Existing directories prove
-        that a prepared entry is committed (`is_certain`).
+        Call this before the directories, which prove the commits (`is_certain`), are compacted or
+        removed.
 
         `directories` are the URIs of directories that exist. The lists are the metastore's current
         ones. Return the entries that are still unconfirmed.
@@ -244,9 +244,8 @@ class Ledger(json_files.NotesOfTable):
     def roll_up(self, now_s: float, retention_s: float, files: Iterable[FileEntry]) -> None:
         """Combine confirmed entries in a roll if there are many, and merge small rolls.
 
-        Each step leaves every entry in at least one file, because a roll is written before the
-        files that it replaces are deleted. Unreadable and unconfirmed entries stay in their own
-        files.
+        Each step leaves every entry in at least one file; unreadable and unconfirmed ones stay in
+        their own.
 
         By `now_s` and `retention_s`, entries in rolls expire; `files` are the listed files of the
         directory.

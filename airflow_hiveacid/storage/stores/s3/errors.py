@@ -98,9 +98,8 @@ def code_of(error: boto.ClientError) -> str:
 def s3_errors(path: str, source: str) -> Iterator[None]:
     """Turn botocore's exceptions inside the block into OSErrors with an errno.
 
-    `path` is the object's URI, and `source` the source of the credentials. Raises FileNotFoundError
-    if the object does not exist. Raises FileExistsError if the object exists already. Raises
-    OSError for any other failure. The error number shows whether a retry may help.
+    `path` is the object's URI, `source` that of the credentials. Raises FileNotFoundError,
+    FileExistsError, or else an OSError whose error number shows whether a retry may help.
     """
     from botocore import exceptions as boto  # noqa: PLC0415 - see `answer_errors`
 

@@ -155,9 +155,8 @@ class S3Handler(StoreHandler):
     def publish(self, attempt_path: str, size_bytes: int) -> None:
         """Make an attempt's file visible if it has the size that the task reported.
 
-        Raises FileNotFoundError if the attempt has written no file. Raises FileExistsError if a
-        different file with the same name exists. Raises OSError if the file has a different size.
-        The same error is raised if the file's upload was aborted, or cannot be completed.
+        Raises FileNotFoundError if the attempt has written no file, FileExistsError if another file
+        has its name, and OSError for another size, or an upload that cannot be completed.
         """
         note = StagedUpload.read(self._bucket, self._key(attempt_path))
         if note.size_bytes != size_bytes:
