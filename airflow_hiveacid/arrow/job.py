@@ -53,7 +53,6 @@ def run_statements(
 
 
 def _table(job: WritingJob, spec: simple.SimpleSpec) -> TableInfo:
-    """Return the checked table of a statement, with its constraints if it writes rows."""
     match spec:
         case statements.InsertSpec():
             return job.with_constraints(job.insertable_table(spec.target))

@@ -91,9 +91,9 @@ class Search:
         return found
 
     def _files(self, view: TableView) -> list[_FilePart]:
-        """Return the files in partitions that the reach allows, with the stripes that it allows."""
         table = view.table
-        known = [c.name for c in table.partition_columns if c.name in self._named]
+        named = columns_of(self.reach).union(self.columns)
+        known = [c.name for c in table.partition_columns if c.name in named]
         partitions = {}
         for position, info in enumerate(view.partitions):
             values = partition_constants(table, info.name, known)
@@ -107,10 +107,6 @@ class Search:
             if file.partition in partitions
         ]
         return each_in_threads(lambda pair: _part_of(table, own, *pair), files)
-
-    @property
-    def _named(self) -> frozenset[str]:
-        return columns_of(self.reach).union(self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,6 @@ def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) ->
 def _reached(
     table: TableInfo, condition: Condition | None, client: MetastorePort
 ) -> Callable[[], Touched]:
-    """Return a function that finds the partitions in which a condition can hold."""
     named = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
     if condition is None or not named:
         return Touched
@@ -331,7 +330,6 @@ def _pairs(
 
 
 def _check_unchanged(statement: RowMerge, found: FileRows, source: pa.Array) -> None:
-    """Raise a ColumnUpdateError if a source row differs from its row in an unchangeable column."""
     table = statement.table
     for name, values in statement.unchanged.items():
         old, new = found.columns[name], values.take(source)

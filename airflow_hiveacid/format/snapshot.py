@@ -80,8 +80,7 @@ class ValidTxnList:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
             '9:4:4:'
         """
-        minimum = _printed_minimum(self.min_open)
-        return f"{self.high_watermark}:{minimum}:{_joined(self.open, self.aborted)}"
+        return f"{self.high_watermark}:{_joined(self.min_open, self.open, self.aborted)}"
 
     def is_visible(self, txn_id: TxnId) -> bool:
         """Return whether the transaction is committed according to this list."""
@@ -150,8 +149,8 @@ class ValidWriteIdList:
             'db.t:5:9223372036854775807::'
         """
         name = _NO_TABLE if self.table is None else str(self.table)
-        minimum = _printed_minimum(self.min_open_write_id)
-        return f"{name}:{self.high_watermark}:{minimum}:{_joined(self.open, self.aborted)}"
+        ids = _joined(self.min_open_write_id, self.open, self.aborted)
+        return f"{name}:{self.high_watermark}:{ids}"
 
     def is_visible(self, write_id: WriteId) -> bool:
         """Return whether rows with this current write ID are visible (isWriteIdValid)."""
@@ -320,7 +319,6 @@ def _range_answer(count: int, size: int) -> RangeVisibility:
 def _sorted_disjoint(
     opened: Iterable[int], aborted: Iterable[int], *, what: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return both lists sorted and without duplicates; an ID in both raises InvalidNameError."""
     first, second = tuple(sorted(set(opened))), tuple(sorted(set(aborted)))
     both = set(first).intersection(second)
     if both:
@@ -339,7 +337,6 @@ def _holds(ids: tuple[int, ...], wanted: int) -> bool:
 
 
 def _count_within(ids: tuple[int, ...], low: int, high: int) -> int:
-    """Return how many IDs of a sorted list are in low..high (inclusive)."""
     return max(0, bisect_right(ids, high) - bisect_left(ids, low))
 
 
@@ -382,11 +379,7 @@ def _minimum_of(value: _Id) -> _Id | None:
     return None if value == LONG_MAX else value
 
 
-def _printed_minimum(minimum: int | None) -> int:
-    """Return a minimum as Hive prints it; None is printed as Long.MAX_VALUE."""
-    return LONG_MAX if minimum is None else minimum
-
-
-def _joined(opened: tuple[int, ...], aborted: tuple[int, ...]) -> str:
-    """Return open and aborted IDs as a string that Hive 3.1 and Hive 4 can parse."""
-    return f"{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
+def _joined(minimum: int | None, opened: tuple[int, ...], aborted: tuple[int, ...]) -> str:
+    """Return the end of a list so that Hive 3.1 and Hive 4 can parse it."""
+    least = LONG_MAX if minimum is None else minimum  # as Hive prints "no open ID"
+    return f"{least}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -17,9 +17,6 @@ from airflow_hiveacid.lake.changes import LakeTransaction
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.hooks.connection import MetastoreSettings
 
 _NO_AIRFLOW: Final = "pass acid.Metastore(uris=('thrift://host:9083',)) to acid.connect"
 
@@ -125,7 +122,9 @@ def connect(
     """
     settings = None
     if isinstance(metastore, str):
-        settings = _settings(metastore)
+        from airflow_hiveacid.hooks.settings import settings_of  # noqa: PLC0415 - needs Airflow
+
+        settings = settings_of(metastore, remedy=_NO_AIRFLOW)
         metastore = settings.endpoint
     default_s = LOCK_TIMEOUT_S if settings is None else settings.lock_timeout_s
     session = Session(
@@ -137,9 +136,3 @@ def connect(
     if settings is not None:
         session.conflict_policy = settings.conflict_policy
     return Lake(session)
-
-
-def _settings(conn_id: str) -> MetastoreSettings:
-    from airflow_hiveacid.hooks.settings import settings_of  # noqa: PLC0415 - only this needs Airflow
-
-    return settings_of(conn_id, remedy=_NO_AIRFLOW)

@@ -147,7 +147,6 @@ class Scan:
 
 
 def _library(name: str) -> Any:  # noqa: ANN401 - a module
-    """Import a library that is not among this package's requirements."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

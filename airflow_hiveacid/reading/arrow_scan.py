@@ -198,7 +198,6 @@ def _numbered(
     file: AcidFile,
     stripes: Sequence[int] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a file, with the number of the file."""
     for events in read_events(
         file,
         piece.columns,

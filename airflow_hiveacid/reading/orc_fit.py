@@ -244,7 +244,6 @@ def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: b
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
-    """Return a column's statistics, or None if they lack the number of values."""
     statistics = tail.statistics(column_id) if tail.row_index_stride else None
     return statistics if statistics is not None and statistics.HasField("values") else None
 
@@ -270,7 +269,6 @@ def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: K
 
 
 def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type
-    """Convert a bound to the form in which footers store statistics."""
     match value:
         case dt.date():
             return day_of(value)

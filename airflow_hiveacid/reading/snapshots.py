@@ -136,7 +136,6 @@ def held_snapshot(
 
 
 def _readable_tables(client: MetastorePort, refs: Sequence[TableRef]) -> dict[TableRef, TableInfo]:
-    """Return the definitions of tables; refuse a table that cannot be read."""
     infos = {ref: client.get_source(ref) for ref in refs}
     for info in infos.values():
         check_readable(info)

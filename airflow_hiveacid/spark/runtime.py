@@ -173,7 +173,6 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
 
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
-    """Log an error and return it as a result; log a traceback only for an untyped error."""
     trace = None if isinstance(error, errors.HiveAcidError) else error
     log.error("%s failed: %s", spec.kind, error, exc_info=trace)
     return JobResult(
@@ -192,7 +191,6 @@ def _job_error(error: Exception) -> JobError:
 
 
 def _details_of(error: Exception) -> dict[str, JsonValue]:
-    """Return the details of a write conflict that a result contains in addition to the message."""
     if not isinstance(error, errors.WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}

@@ -247,7 +247,6 @@ class Tracer:
             raise _UntracedError
 
     def _query(self, node: exp.Expr, views: Mapping[str, Relation]) -> Relation:
-        """Return the columns of a query or table; `views` includes the WITH queries around it."""
         _check_clauses(node)
         if (with_clause := node.args.get("with_")) is not None:
             _check_clauses(with_clause)
@@ -409,7 +408,6 @@ def _of_files(location: str, name: str) -> Origins:
 
 
 def _aliased(relation: Relation, node: exp.Expr) -> Relation:
-    """Return a relation with the column names of its alias, as in `AS q (a, b)`."""
     alias = node.args.get("alias")
     columns = [] if alias is None else alias.columns
     return relation.renamed([column.name for column in columns]) if columns else relation

@@ -385,7 +385,6 @@ class Compactor:
         return writer_options(self.facts.table, self.client.generation, is_base=is_base)
 
     def _hindered(self, work: CompactionWork, why: str) -> CompactionOutcome:
-        """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
         if work.refusal is None:
             work.refuse(why)
         return self.facts.outcome(compaction.NoCompaction(why=why, is_hindered=True))

@@ -188,7 +188,8 @@ def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Itera
     try:
         for batch in batches:
             for part in _runs(batch):
-                key = _key_of(part)
+                partition, kind, bucket = (part.column(name)[0].as_py() for name in GROUP)
+                key = (partition, kind, bucket)
                 if group is None or group.key != key:
                     if group is not None:
                         yield group.close()
@@ -233,11 +234,6 @@ def staged_files(plan: WritePlan, written: Iterable[Written]) -> tuple[StagedFil
         )
         for file in written
     )
-
-
-def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
-    partition, kind, bucket = (batch.column(name)[0].as_py() for name in GROUP)
-    return partition, kind, bucket
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -341,7 +337,6 @@ class _EventGroup(_PlainGroup):
         self._rows += batch.num_rows
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
-        """Raise an error if two events change one old row, because two source rows match it."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last

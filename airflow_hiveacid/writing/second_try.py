@@ -122,7 +122,6 @@ def _renamed(directory: str, write_id: WriteId) -> DeltaName:
 def _copied(
     kind: TransactionalKind, sizes: Mapping[Reissue, int], copy_many: CopyMany
 ) -> Mapping[str, int]:
-    """Write the files and return their sizes by path."""
     if kind is TransactionalKind.INSERT_ONLY:
         # These files contain no write ID, so a rename is sufficient.
         for work in sizes:

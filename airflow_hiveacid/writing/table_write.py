@@ -112,17 +112,13 @@ class TableWrite:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run in this table's ledger that makes this run unnecessary, if any."""
         run, ref = self._order.run, self.table.ref
-        self._earlier = self._entries()
+        entries = self._ledger.entries(self._order.job_key)
+        self._earlier = tuple(sorted(entries, key=lambda e: e.is_confirmed))  # confirmed ones last
         commits = self._committed(self._txn.snapshot)
         if any(entry.doubt for entry in commits):
             # Another copy may have committed after the snapshot.
             commits = self._committed(self._txn.newest(ref))
         return earlier_run(run, commits, self.table, self._txn.txn_id)
-
-    def _entries(self) -> tuple[LedgerEntry, ...]:
-        """Return this job's entries, the confirmed ones last."""
-        entries = self._ledger.entries(self._order.job_key)
-        return tuple(sorted(entries, key=lambda e: e.is_confirmed))
 
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
         return committed(self._earlier, snapshot.write_ids(self.table.ref), snapshot.txns)
@@ -257,7 +253,8 @@ class TableWrite:
         readers would ignore. `directories` is empty if the statement changes nothing. By default,
         `operations` are all operations of this write on the table.
         """
-        replaced = {d.partition for d in directories if _is_base(d)}
+        bases = [d for d in directories if isinstance(parse_directory_name(d.directory), BaseName)]
+        replaced = {d.partition for d in bases}
         remaining = [d for d in self._directories if d.partition not in replaced]
         self._directories = (*remaining, *directories)
         performed = self._access.operations if operations is None else operations
@@ -355,6 +352,7 @@ class TableWrite:
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]
         rows = row_counts(self._directories)
+        operations = {operation for each in self._operations.values() for operation in each}
         times = self._txn.times
         snapshot_bounds = None if times is None else times.seen
         return CommitNote(
@@ -363,7 +361,7 @@ class TableWrite:
             txn_id=entry.txn_id,
             job_key=entry.job_key,
             attempt=str(entry.attempt),
-            kind="+".join(self._kinds),
+            kind="+".join(sorted(operation.name.lower() for operation in operations)),
             inserted=rows.inserted,
             updated=rows.updated,
             deleted=rows.deleted,
@@ -381,11 +379,6 @@ class TableWrite:
         )
 
     @property
-    def _kinds(self) -> list[str]:
-        operations = {operation for each in self._operations.values() for operation in each}
-        return sorted(operation.name.lower() for operation in operations)
-
-    @property
     def _partitions(self) -> tuple[PartitionName, ...]:
         return tuple(sorted({d.partition for d in self._directories}, key=str))
 
@@ -401,10 +394,6 @@ class TableWrite:
             for home in sorted(self._homes)
             for token in sorted(self._tokens)
         )
-
-
-def _is_base(directory: StagedDirectory) -> bool:
-    return isinstance(parse_directory_name(directory.directory), BaseName)
 
 
 def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> list[FileEntry]:

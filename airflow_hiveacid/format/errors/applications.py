@@ -131,7 +131,6 @@ class PartitionsFailedError(RetryableError):
 
 
 def _first_of(lines: Mapping[str, str]) -> str:
-    """Return the lines of the first few partitions, and the number of omitted partitions."""
     first = "".join(f"\n  {name}: {why}" for name, why in islice(lines.items(), _MOST_SHOWN))
     more = len(lines) - _MOST_SHOWN
     return first + (f"\n  and {more} more, which the application's log lists" if more > 0 else "")

@@ -248,7 +248,6 @@ def _segment(state: AcidState, part: ChangeRange, end: WriteId | None = None) ->
 
 
 def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[str, WriteId]]:
-    """Yield the bases that INSERT OVERWRITE wrote, with their write IDs."""
     for text, name in bases.items():
         if not is_compacted(text, name, listing):
             yield text, name.write_id
@@ -294,6 +293,5 @@ def _apart(
 
 
 def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:
-    """Return whether a delta contains rows of several visible writes."""
     name = directory.name
     return isinstance(name, DeltaName) and write_ids.visible_within(name.low, name.high) > 1

@@ -306,7 +306,6 @@ def _walk(
 
 
 def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
-    """Return whether a delta is a further statement's, or has the same range as `previous`."""
     return further or (previous is not None and _range(delta) == _range(previous))
 
 

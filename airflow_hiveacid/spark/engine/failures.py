@@ -156,8 +156,10 @@ def typed_failures() -> Iterator[None]:
                     " after it was listed. Nothing was written; run the job again"
                 ) from error
             failure = store_failure(text, match["path"])
+            causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+            why = causes[-1] if causes else "Spark gives no reason"
             raise failure or errors.CorruptFileError(
-                path=match["path"], reason=_cause(text)
+                path=match["path"], reason=f"its rows cannot be decoded ({why})"
             ) from error
         if isinstance(error, Py4JJavaError) and (match := _TOO_LARGE.match(text)):
             raise errors.ValueTooLargeError(reason=match["what"]) from error
@@ -193,11 +195,6 @@ def beneath(error: BaseException) -> BaseException:
 
 def _origin(error: BaseException) -> JavaObject | None:
     return getattr(error, "_origin", None)
-
-
-def _cause(text: str) -> str:
-    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
-    return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark gives no reason'})"
 
 
 def condition_of(error: BaseException) -> str:

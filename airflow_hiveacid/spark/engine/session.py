@@ -173,7 +173,6 @@ def check_session(spark: SparkSession) -> None:
 
 
 def _explicit_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of the session, its context and its submitter, without defaults."""
     return dict(spark.sql("SET").collect())
 
 

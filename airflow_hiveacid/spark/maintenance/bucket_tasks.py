@@ -62,7 +62,6 @@ def compact_plain_files(
 def _split_large(
     spark: SparkSession, works: Sequence[BucketCompaction]
 ) -> tuple[list[SplitCompaction], list[BucketCompaction]]:
-    """Return the large buckets in parts, small enough for all cores, and the other buckets."""
     if all(_size(work) < 2 * LEAST_PART_BYTES for work in works):
         return [], list(works)
     tasks = _PARTS_PER_CORE * max(1, spark.sparkContext.defaultParallelism)

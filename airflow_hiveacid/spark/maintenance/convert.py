@@ -270,7 +270,6 @@ class Converter:
             )
 
     def _undo_at_once(self, table: TableInfo, way_back: WayBack, error: BaseException) -> None:
-        """Undo the conversion while this job still holds the lock."""
         try:
             way_back.undo_own(table.location, self.terms.attempt)
         except HiveAcidError as failure:

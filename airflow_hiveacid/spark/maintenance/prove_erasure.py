@@ -117,7 +117,6 @@ def _left(
     snapshot: Snapshot,
     left: Mapping[StoredFile, SearchResult],
 ) -> list[JsonValue]:
-    """Return the files that store such rows or could not be read, with the reason for each."""
     if not left:
         return []
     table = search.table

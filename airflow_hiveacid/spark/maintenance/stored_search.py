@@ -154,7 +154,6 @@ class StoredSearch:
         return description if why_not is None else _not_read(why_not)
 
     def _columns(self, file: StoredFile) -> tuple[Column, ...]:
-        """Return the columns that a file may have, in the table's order."""
         return (*self.table.columns, *(self.table.partition_columns if file.is_outside else ()))
 
     def _described(self, file: StoredFile) -> PlainFile | None:
@@ -179,7 +178,6 @@ class StoredSearch:
         )
 
     def _why_not_placed(self, file: StoredFile) -> str | None:
-        """Return why a file's partition is needed but unknown, or None."""
         needed = [c.name for c in self.used if c in self.table.partition_columns]
         if not needed or file.name is not None or file.is_outside:
             return None

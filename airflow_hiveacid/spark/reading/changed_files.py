@@ -108,7 +108,6 @@ class ChangedFiles:
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
     def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
-        """Return whether a file's rows were all inserted in the range, and none was removed."""
         segment = self._segment(target)
         return (
             file.is_whole
@@ -236,7 +235,6 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
 
 
 def _born(info: PartitionInfo, segment: ChangeSegment) -> PartitionSegment:
-    """Return a stretch with only the directories that it added."""
     state = segment.state
     base = state.base if state.base is not None and state.base.text in segment.fresh else None
     deltas = tuple(d for d in state.deltas if d.text in segment.fresh)
@@ -277,7 +275,6 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
 
 
 def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId | None:  # noqa: FBT001 - as its caller has it
-    """Return the write ID that added or removed a directory's rows."""
     if not is_born:
         return segment.ends_with
     name = next(d.name for d in segment.state.live if d.text == directory)

@@ -193,7 +193,6 @@ def _without(
     write_ids: ValidWriteIdList,
     absent: str,
 ) -> DataFrame:
-    """Remove rows that have a visible delete event."""
     keys = _identity_keys(deletes)
     native = [entry.file for entry in deletes if entry.delete.is_native]
     arrow_deletes = [entry for entry in deletes if not entry.delete.is_native]
@@ -243,7 +242,6 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
 
 
 def _identity_parts() -> tuple[SparkColumn, ...]:
-    """Return the row ID as four integers; the bucket property is split into two parts."""
     write_id, bucket, row_id = (F.col(name).cast("long") for name in row_schema.IDENTITY_COLUMNS)
     statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
     return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id
@@ -272,7 +270,6 @@ def _hull(pairs: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
 def _halves(
     pairs: Sequence[tuple[int, int]] | None,
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return the ranges of the high bits and the low bits of bucket properties."""
     if pairs is None:
         return None, None
     size = 1 << _PROPERTY_BITS

@@ -195,7 +195,6 @@ def _range(comparison: catalyst.Comparison) -> KeyRange:
 
 
 def _as_bound(value: object) -> int | str | dt.date | None:
-    """Return a constant as a Python value; None if it cannot serve as a bound."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -267,7 +266,6 @@ def _carried(kind: str, end: SparkColumn) -> SparkColumn:
 
 
 def _plain(kind: str, value: object) -> object:
-    """Convert a bound from the result of `_carried` to a Python value."""
     match kind, value:
         case "date", int(days):
             return EPOCH + dt.timedelta(days=days)

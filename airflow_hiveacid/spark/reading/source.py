@@ -294,7 +294,6 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
 
 
 def _option(name: str, value: str) -> str:
-    """Return an option's value; for a secret, read it from its file or variable."""
     place = secret_of(name, value)
     return value if place is None else read_secret_text(place)
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.orc_fit import Doubts, doubts_about
+from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
@@ -157,10 +157,6 @@ class Target(TableView):
         ]
 
     @cached_property
-    def _doubts(self) -> tuple[Doubts, ...]:
-        return tuple(map(doubts_about, self.states))
-
-    @cached_property
     def _texts(self) -> list[tuple[str | None, ...]]:
         """The values of each partition column as strings, partition by partition."""
         columns = self.table.partition_columns
@@ -192,7 +188,7 @@ class Target(TableView):
             table=self.table,
             partitions=self.partitions,
             files=self.files,
-            doubts=self._doubts,
+            doubts=tuple(map(doubts_about, self.states)),
             write_ids=self.write_ids,
             ranges=self.ranges,
         )

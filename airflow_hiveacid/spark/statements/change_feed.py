@@ -233,7 +233,6 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
 
 
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
-    """Check that the feed belongs to this table and selects the same rows of the table."""
     if last.table != str(table.ref):
         raise FeedError(location=feed.location, reason=f"it belongs to table {last.table}")
     if last.table_id != table.table_id:
@@ -299,7 +298,6 @@ def _result(
     note: FeedNote | None = None,
     uri: str = "",
 ) -> JobResult:
-    """Return the result for a range up to `until`; without rows, only this version."""
     ranges = []
     if note is not None and note.files:
         ranges = [

@@ -185,7 +185,6 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
 
 
 def _first(clauses: Sequence[ReadyClause]) -> Column:
-    """Return the number of the first clause with a true condition, or NULL."""
     choice = F.lit(None).cast("int")
     for clause in reversed(clauses):
         choice = F.when(clause.holds, F.lit(clause.number)).otherwise(choice)

@@ -67,7 +67,6 @@ def create_and_fill(job: JobContext) -> JobResult:
 
 
 def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResult:
-    """Return the result for a table that already exists, or raise an error."""
     key, _, generation = there.parameters.get(MADE_BY, "").partition("#")
     is_own = key == _digest(spec, job.spec.job_key)
     result = job.result(JobStatus.ALREADY_DONE, there.ref)
@@ -87,7 +86,6 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
 
 
 def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTable:
-    """Return the hidden table: the query's columns, with partition columns last."""
     types = _types(job, spec)
     layout_columns = (*spec.partition_columns, *spec.bucket_columns)
     missing = [name for name in layout_columns if name not in types]
@@ -176,7 +174,6 @@ def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
 
 
 def _remove(job: JobContext, hidden: TableRef) -> None:
-    """Remove a hidden table after an error, without raising another error."""
     try:
         drop = DropTable(target=str(hidden), if_exists=True, purge=True)
         run_statement(job.client, drop, job.terms)

@@ -141,7 +141,6 @@ def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[Sta
 
 
 def _copied(spark: SparkSession, copies: Sequence[FileToCopy]) -> dict[int, str]:
-    """Copy files; return a dict from each file's index to the attempt that was accepted."""
     if len(copies) <= _FEW_FILES and sum(map(_work, copies)) <= TASK_BYTES:
         rows = [row for copy in copies for batch in copy_task(copy) for row in batch.to_pylist()]
         return {row["position"]: row["attempt"] for row in rows}

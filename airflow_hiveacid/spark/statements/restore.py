@@ -348,7 +348,6 @@ def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]
 
 
 def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
-    """Return insert events for old rows, at most `most` in each partition."""
     rows = rows.withColumn("_clause", F.lit(0))
     if not table.num_buckets:
         seed = F.xxhash64("_file", IDENTITY_COLUMNS[0], old_rows.neighbours())
@@ -372,7 +371,6 @@ def _rows() -> Column:
 
 
 def _demanded(table: TableInfo) -> tuple[str, ...]:
-    """Return the columns that the table's constraints use."""
     constrained = frozenset(table.constraints.not_null).union(
         *[c.columns for c in checks_of(table)]
     )
@@ -380,7 +378,6 @@ def _demanded(table: TableInfo) -> tuple[str, ...]:
 
 
 def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:
-    """Check a table's constraints on rows; `names` are the columns that the constraints use."""
     every = whole_rows(table, rows.select(*[quoted(name) for name in names]))
     program = InsertProgram(
         table=table,

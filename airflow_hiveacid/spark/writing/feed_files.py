@@ -105,7 +105,6 @@ def _written(
 
 
 def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine batches until each table is large enough for a row group."""
     waiting, size = [first], first.nbytes
     for batch in rest:
         if size >= _ROW_GROUP_BYTES:

@@ -218,7 +218,6 @@ def _staging(plan: WritePlan) -> Staging:
 
 
 def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
-    """Write the rows with Spark, and return Spark's row count."""
     options = plan.options
     settings = {
         **_SETTINGS,

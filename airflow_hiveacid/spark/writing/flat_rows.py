@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format import types as hive
@@ -48,11 +48,12 @@ def flat_rows(
     spark = source.sparkSession
     if table.num_buckets or not can_be_flat(table.columns):
         return None
-    if has_times(table.columns) and not _stores_clocks(spark):
+    stores_clocks = runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
+    if has_times(table.columns) and not stores_clocks:
         return None
     types = {f"c{i}": hive.parse_type(column.type) for i, column in enumerate(table.columns)}
     chosen = [
-        (values[column.name] if column.name in values else _nothing(type_)).alias(name)
+        values.get(column.name, F.lit(None).cast(spark_type(type_))).alias(name)
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
     key_columns = [] if key is None else [key.alias(KEY)]
@@ -63,15 +64,6 @@ def flat_rows(
     if key is None:
         return rows
     return rebalanced(rows.withColumn(GROUP, F.xxhash64(KEY)), GROUP)
-
-
-def _nothing(hive_type: hive.HiveType) -> Column:
-    return F.lit(None).cast(spark_type(hive_type))
-
-
-def _stores_clocks(spark: SparkSession) -> bool:
-    """Return True if Spark stores timestamps as wall-clock times with a matching footer."""
-    return runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
 
 
 def _flat(hive_type: hive.HiveType, name: str) -> Column | None:

@@ -110,7 +110,6 @@ def _fill_buckets(
     num_buckets: int,
     version: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Fill `_bucket` with Hive's hash of the bucket columns."""
     for batch in batches:
         row = batch.column("row")
         hashed = bucket_ids(

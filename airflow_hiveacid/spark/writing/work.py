@@ -159,7 +159,6 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
         return self._job.load(change.source, frames)
 
     def _common_frames(self, common: Common) -> dict[str, DataFrame]:
-        """Return shared inputs, computed for the first statement and kept for the others."""
         if self._common is None or self._common[0] is not common:
             tables = self._frames(self._job.tables(common.tables), common.versions)
             self._common = (common, common_frames(self._job, common, tables))
@@ -201,7 +200,6 @@ def written_files(plan: event_files.WritePlan, events: Events) -> tuple[StagedFi
 def _written_flat(
     plan: event_files.WritePlan, rows: DataFrame | None
 ) -> list[event_files.Written] | None:
-    """Write rows with Spark's writer; return None if our writer would store them differently."""
     if rows is None or not can_write_flat(plan):
         return None
     try:

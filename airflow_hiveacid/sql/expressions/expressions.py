@@ -139,7 +139,6 @@ def written(span: Span, tree: exp.Expr, names: NameScope) -> str:
 
 
 def _requalified(span: Span, use: ColumnUse, side: str) -> dict[int, str]:
-    """Return the changes that replace a table's name (one or more parts) with `t` or `s`."""
     first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
     removals = {t.start: "" for t in span.tokens if first < t.start <= last}
     return {first: side, **removals}

@@ -143,7 +143,6 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
 
 
 def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: bool) -> CreateAsSpec:
-    """Parse the rest of CREATE TABLE ... AS SELECT, after the table's name."""
     cursor.form = _AS_FORM if cursor.span.find("SELECT", "WITH") is not None else _TABLE_FORM
     comment = cursor.string("comment") if cursor.took("COMMENT") else None
     partition_columns = _names(cursor, None) if cursor.took("PARTITIONED BY") else ()
@@ -204,7 +203,6 @@ def _check_kind(
 
 
 def _names(cursor: Cursor, columns: Collection[str] | None) -> tuple[str, ...]:
-    """Read column names in parentheses; unless `columns` is None, it must contain each name."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token

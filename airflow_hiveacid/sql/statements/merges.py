@@ -337,7 +337,6 @@ def taken_apart(
 
 
 def _conjuncts(span: Span) -> list[Span]:
-    """Split a condition at AND; keep a condition with OR whole."""
     if span.find("OR") is not None:
         return [span]
     parts = span.split("AND")

@@ -200,7 +200,6 @@ def _share_from(span: Span, tree: exp.Expr, views: Views) -> None:
 
 
 def _text(span: Span, node: exp.Expr, views: Views) -> str:
-    """Return the SQL of a subquery, with views in place of tables; `node` is its tree."""
     if parsed_query(span) != node:
         span.fail("it is not clear where this query ends", "put parentheses around it")
     changes = table_changes(span, node, views) | column_changes(span, node)

@@ -139,7 +139,6 @@ def _item(
 
 
 def _made(value: _Value) -> Parameter:
-    """Return a parameter with the string that a string column would store for a constant."""
     if value is None:
         return Parameter(values=(Value(type=ValueType.NULL),))
     return Parameter(values=(Value(type=ValueType.STRING, text=str(value)),))
@@ -188,7 +187,6 @@ def _check_alike(cells: Sequence[Span]) -> None:
 
 
 def _without_signs(cell: Span) -> Span:
-    """Return a cell without its outer parentheses and signs."""
     cell = cell.unwrapped()
     while len(cell) > 1 and cell.tokens[0].word in {"-", "+"}:
         cell = cell[1:].unwrapped()

@@ -79,7 +79,6 @@ def _is_of_result(column: exp.Column, query: exp.Query) -> bool:
 
 
 def _only_table(query: exp.Expr | None) -> str:
-    """Return the name of a query's only table; empty if the query has no table or several."""
     if query is None or query.args.get("joins") or query.args.get("laterals"):
         return ""
     from_ = query.args.get("from_")

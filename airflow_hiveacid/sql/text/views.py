@@ -131,7 +131,6 @@ def _version(last: Token, views: Views) -> str:
 
 
 def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str]) -> None:
-    """Replace the name of a WITH query with its shared view, if it has one."""
     view = views.cte(cte.args["alias"].this.meta.get("start", -1))
     if view is not None:
         alias = "" if table.args.get("alias") else f" AS {quoted(table.name)}"
@@ -165,7 +164,6 @@ def _cte_of(span: Span, table: exp.Table) -> exp.CTE | None:
 
 
 def _is_before(cte: exp.CTE, table: exp.Table, ctes: Sequence[exp.CTE]) -> bool:
-    """Return False if the table is in a WITH query before `cte`, else True."""
     for candidate in ctes:
         if candidate is cte:
             return True

@@ -121,7 +121,6 @@ def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = ""
 
 
 def _chunks(data: bytes, *, path: str) -> Iterator[tuple[bool, bytes]]:
-    """Yield each chunk as a pair: True if the chunk is stored uncompressed, and its bytes."""
     offset = 0
     while offset < len(data):
         header = int.from_bytes(data[offset : offset + _HEADER_BYTES], "little")

@@ -401,7 +401,6 @@ def _check_rows(tail: OrcTail) -> None:
 
 
 def _check_stripes(tail: OrcTail, end: int) -> None:
-    """Check that stripes do not overlap, and lie between the magic bytes and the tail."""
     path = tail.path
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
         raise CorruptFileError(

@@ -256,7 +256,6 @@ def _created_by(metadata: pq.FileMetaData) -> str:
 
 
 def _numbers(metadata: pq.FileMetaData) -> list[int]:
-    """Return the positions of floating-point columns; none if Java's writer wrote the file."""
     if _created_by(metadata).startswith(_JAVA):
         return []
     schema = metadata.schema

@@ -220,7 +220,6 @@ def _uncut(
 
 
 def _has_rows(fs: pafs.FileSystem, tail: OrcTail) -> bool:
-    """Return whether `row` is set in any event; in files of delete events it is not."""
     view = ColumnView(columns=(ROW_COLUMN_ID,), flatten=ROW_COLUMN_ID)
     batches = read_view(fs, tail, view)
     return any(batch.column(0).null_count < batch.num_rows for batch in batches)

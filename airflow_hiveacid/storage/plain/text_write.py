@@ -69,7 +69,6 @@ class TextWriter(StreamWriter):
             self._stream.write(_bytes_of(pc.binary_join_element_wise(lines, "\n", "")))
 
     def _field(self, node: TypeNode, values: pa.Array) -> pa.Array:
-        """Return the values of one column as strings; NULL becomes the null text."""
         try:
             texts = _texts(node.type, values)
             texts.validate(full=True)

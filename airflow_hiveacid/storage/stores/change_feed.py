@@ -177,7 +177,6 @@ class ChangeFeed:
     def _publish_files(
         self, directory: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
     ) -> str:
-        """Publish the files one at a time, then the note, on a store without renames."""
         fs, path = open_location(directory)
         final_note = dataclasses.replace(note, directory=_own_directory(directory))
         with storage_errors("publish", path):
@@ -201,7 +200,6 @@ class ChangeFeed:
         return self.directory_of(final_note)
 
     def _sweep(self, fs: pafs.FileSystem, root: str, directory: str) -> None:
-        """Remove the directories of killed or overtaken writers from this range."""
         try:
             for info in children(fs, root):
                 if info.type == pafs.FileType.Directory and info.base_name != directory:
@@ -238,7 +236,6 @@ def task_file(directory: str, name: str) -> str:
 
 
 def _own_directory(directory: str) -> str:
-    """Return the name of the attempt's directory inside the range's directory."""
     return posixpath.basename(directory).removeprefix(_STAGED)
 
 

@@ -135,8 +135,6 @@ def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
 def _children(
     fs: pafs.FileSystem, root: str, directories: Sequence[str]
 ) -> Iterable[list[pafs.FileInfo]]:
-    """Return the children of each directory; list many directories in parallel."""
-
     def look(directory: str) -> list[pafs.FileInfo]:
         return list(fs.get_file_info(pafs.FileSelector(posixpath.join(root, directory))))
 

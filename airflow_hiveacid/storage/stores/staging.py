@@ -172,7 +172,6 @@ class Staging:
 
     @property
     def _shared_like(self) -> str:
-        """The path of the directory whose rights staged and published files get."""
         return open_location(self.home or self.location)[1]
 
     @property

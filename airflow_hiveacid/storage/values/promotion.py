@@ -104,7 +104,6 @@ def fit_length(array: pa.Array, wanted: hive.CharType | hive.VarcharType) -> pa.
 
 
 def _each(array: pa.Array, function: Callable[[Any], _R | None]) -> list[_R | None]:
-    """Return the function's result for each value; None for NULL."""
     return [None if value is None else function(value) for value in array.to_pylist()]
 
 
@@ -134,7 +133,6 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _known_times(pairs: pa.Array) -> pa.Array:
-    """Return the pairs with NULL in both fields of each NULL pair."""
     seconds, nanos = pairs.flatten()
     earliest = pc.min(seconds).as_py()
     if earliest is not None and earliest < SWITCHOVER_SECOND:

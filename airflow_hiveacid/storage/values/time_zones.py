@@ -301,7 +301,6 @@ def _day(text: str, year: int) -> int:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds of an offset or time such as `-3:30`."""
     parts = [int(part) for part in text.lstrip("+-").split(":")]
     seconds = sum(part * unit for part, unit in zip(parts, (_HOUR_S, 60, 1), strict=False))
     return -seconds if text.startswith("-") else seconds

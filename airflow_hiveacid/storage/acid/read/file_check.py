@@ -94,7 +94,6 @@ class FileCheck:
             raise self._not_mergeable(f"it contains rows with a write ID above {greatest}")
 
     def _not_mergeable(self, why: str) -> UnsupportedFileError:
-        """Return the error for a file that breaks a writer's rule, although Hive may read it."""
         return UnsupportedFileError(path=self._file.path, reason=f"{why}. {GIVE_NEW_ROW_IDS}")
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:

@@ -162,7 +162,6 @@ class _Stripe:
 
 
 def _numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    """Group stripes, given by file key and number, by file; the numbers of a file ascend."""
     by_file: dict[str, list[int]] = {}
     for key, number in stripes:
         by_file.setdefault(key, []).append(number)

@@ -212,7 +212,6 @@ class _PlainCopy:
         return self._writer.finish(end)
 
     def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
-        """Return the stripe for the new file, without the key column."""
         streams = [
             self._restated(stream)
             for stream in content.streams

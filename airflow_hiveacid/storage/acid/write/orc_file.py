@@ -141,7 +141,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return tail
 
     def _append(self, batch: pa.RecordBatch, *, needs_rows: bool) -> None:
-        """Encode a batch; `needs_rows` selects the encoder that encodes row by row."""
         if self._ought_to_change(needs_rows=needs_rows):
             self._finish_part()
         self._encode(batch, needs_rows=needs_rows)
@@ -165,7 +164,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return needs_rows and self._encoder is not None
 
     def _start(self, schema: pa.Schema | None) -> Encoder:
-        """Start an `ArrowEncoder` for this schema, or a `RowEncoder` if the schema is None."""
         self._sink = StripeSink()
         if schema is None:
             self._encoder = RowEncoder(

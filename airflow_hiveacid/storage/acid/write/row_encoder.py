@@ -255,7 +255,6 @@ class PythonValues:
 
 
 def _distinct(kind: type) -> type:
-    """Return a subclass whose objects are never equal to each other."""
     own = {"__eq__": object.__eq__, "__hash__": object.__hash__}
     return type(f"_Distinct{kind.__name__}", (kind,), own)
 

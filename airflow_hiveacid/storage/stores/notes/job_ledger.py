@@ -123,13 +123,11 @@ class Ledger(json_files.NotesOfTable):
     def _keep(
         self, found: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
     ) -> None:
-        """Add an entry to `found`, unless it is damaged and `found` has an intact copy."""
         known, own = found.get(name), self._own(name, entry, job_key)
         if known is None or own.is_legible or not known.is_legible:
             found[name] = own
 
     def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
-        """Return the entry; if its content contradicts the file name, use only the file name."""
         if (entry.job_key, entry.table_id) == (job_key, self.table_id):
             return entry
         _log.warning("a ledger entry has the text of another job: %s", name)
