@@ -38,12 +38,7 @@ from airflow_hiveacid.format.bucket_codec import (
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, partition_at
-from airflow_hiveacid.spark.engine.java_names import (
-    UnknownJavaCallError,
-    call_of_any_release,
-    jvm_of,
-    unknown_calls,
-)
+from airflow_hiveacid.spark.engine import java_names
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -109,7 +104,7 @@ class TableFiles:
             )
 
 
-@unknown_calls()
+@java_names.unknown_calls()
 def rows_of_files(
     spark: SparkSession,
     files: Sequence[NumberedFile],
@@ -122,7 +117,7 @@ def rows_of_files(
     There is at least one file; no file is opened before the frame is computed. Raises
     UnknownJavaCallError if this release of Spark takes no files in this way.
     """
-    jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
+    jvm, session = java_names.jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql
     sources, types = spark_sql.execution.datasources, spark_sql.types.DataType
     root = jvm.org.apache.hadoop.fs.Path(f"{_ROOT}{uuid.uuid4().hex}")
@@ -174,7 +169,7 @@ def _text(value: object) -> str:
 
 
 def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
-    jvm = jvm_of(spark)
+    jvm = java_names.jvm_of(spark)
     jackson = jvm.com.fasterxml.jackson
     fields, creators, all_accessors = (
         getattr(jackson.annotation.PropertyAccessor, name) for name in ("FIELD", "CREATOR", "ALL")
@@ -248,7 +243,7 @@ def search_argument(
 ) -> dict[str, object]:
     """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
     usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
-    jvm = jvm_of(spark)
+    jvm = java_names.jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql
     filters = [
         getattr(spark_sql.sources, name)(column.name, value)
@@ -262,8 +257,10 @@ def search_argument(
     orc = spark_sql.execution.datasources.orc.OrcFilters
     arguments = [schema, jvm.PythonUtils.toSeq(filters)]
     try:
-        argument = call_of_any_release(orc.createFilter, arguments, jvm.scala.Option.apply(None))
-    except UnknownJavaCallError:
+        argument = java_names.call_of_any_release(
+            orc.createFilter, arguments, jvm.scala.Option.apply(None)
+        )
+    except java_names.UnknownJavaCallError:
         return {}  # without a filter, ORC reads all rows
     if argument.isEmpty():
         return {}
@@ -285,7 +282,7 @@ def _comparisons(
                 # Java lacks the days that the calendar switch skipped; these files have none.
                 if end < SWITCHOVER:
                     continue
-                yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
+                yield name, java_names.jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
             case int():
                 yield name, end
             case _:

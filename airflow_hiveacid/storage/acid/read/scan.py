@@ -21,14 +21,9 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import merge
+from airflow_hiveacid.storage.acid.read import reader
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.reader import (
-    chosen_columns,
-    read_events,
-    read_identity,
-    read_schema,
-)
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS, ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -69,7 +64,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
-    selection = chosen_columns(columns, data_columns)
+    selection = reader.chosen_columns(columns, data_columns)
     schema = scan_schema(selection, with_identity=with_identity, timestamps=timestamps)
     chosen = [
         b for b in bucket_files(state, write_ids) if buckets is None or b.bucket_id in buckets
@@ -77,14 +72,14 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
     inserts = [file for bucket in chosen for file in bucket.inserts]
     deletes = {file.path: file for bucket in chosen for file in bucket.deletes}
     read = functools.partial(
-        read_events,
+        reader.read_events,
         columns=columns,
         data_columns=data_columns,
         batch_rows=batch_rows,
         timestamps=timestamps,
         matching=matching,
     )
-    read_deletes = functools.partial(read_identity, batch_rows=batch_rows)
+    read_deletes = functools.partial(reader.read_identity, batch_rows=batch_rows)
     for batch in live_in(inserts, list(deletes.values()), write_ids, read, read_deletes):
         yield _output(batch, schema, with_identity=with_identity)
 
@@ -96,7 +91,7 @@ def scan_schema(
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
 ) -> pa.Schema:
     """Return the schema of the batches that `scan` yields for these columns."""
-    row = list(read_schema(columns, timestamps).field(ROW).type)
+    row = list(reader.read_schema(columns, timestamps).field(ROW).type)
     return pa.schema([pa.field(IDENTITY, IDENTITY_TYPE), *row] if with_identity else row)
 
 
@@ -113,7 +108,7 @@ ReadFile = Callable[[AcidFile], merge.Batches]
 
 
 def visible_in(
-    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = read_identity
+    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = reader.read_identity
 ) -> merge.Batches:
     """Return the merged visible events of the files; a file is opened when the merge reaches it."""
     streams = [merge.visible_events(read(file), write_ids) for file in files]
@@ -125,7 +120,7 @@ def live_in(
     deletes: Sequence[AcidFile],
     write_ids: ValidWriteIdList,
     read: ReadFile,
-    read_deletes: ReadFile = read_identity,
+    read_deletes: ReadFile = reader.read_identity,
 ) -> merge.Batches:
     """Return the visible inserts without a visible delete event; `deletes` may lack `row`."""
     return merge.subtract_deletes(
