@@ -17,13 +17,13 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaClass, JavaObject
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
-from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
+from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
@@ -138,7 +138,7 @@ def open_session(app_name: str) -> SparkSession:
         spark.conf.unset(key)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
-    give_hive_functions(spark)
+    _give_hive_functions(spark)
     give_store_settings(spark)
     give_store_tokens(spark)
     return spark
@@ -294,3 +294,47 @@ def _is_chosen(configuration: JavaObject, name: str) -> bool:
     """Return True if the setting comes from a site file or a user; False for Hadoop's default."""
     sources = configuration.getPropertySources(name)
     return not sources or not str(list(sources)[-1]).endswith(_DEFAULTS)
+
+
+def _give_hive_functions(spark: SparkSession) -> None:
+    """Register functions of Hive's own classes (`plan.statements.hive_functions`) under our names.
+
+    A separate Spark catalog, which shares the session's function registry, registers them without
+    Hive's catalog. The classes are in Spark's jars hive-exec and spark-hive, on executors, too.
+    """
+    try:
+        _register(spark)
+    except UnknownJavaCallError as error:
+        log.warning(
+            "%s: statements that call Hive's own functions, such as add_months, will fail", error
+        )
+
+
+@unknown_calls()
+def _register(spark: SparkSession) -> None:
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    if not isinstance(sql.hive.HiveUDFExpressionBuilder, JavaClass):
+        raise UnknownJavaCallError("Spark's Hive module (spark-hive, hive-exec) is missing")
+    maker = getattr(getattr(sql.hive, "HiveUDFExpressionBuilder$"), "MODULE$")
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    no_files = jvm.PythonUtils.toSeq([])
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
+    # This catalog only registers functions, so it needs no tables, files or parser.
+    catalog = sql.catalyst.catalog.SessionCatalog(
+        None,
+        None,
+        state.functionRegistry(),
+        state.tableFunctionRegistry(),
+        None,
+        None,
+        None,
+        maker,
+        0,
+        0,
+        "default",
+    )
+    for name, class_name in CLASSES.items():
+        identifier = sql.catalyst.FunctionIdentifier(called(name))
+        function = sql.catalyst.catalog.CatalogFunction(identifier, class_name, no_files)
+        catalog.registerFunction(function, True, none)  # noqa: FBT003 - py4j has no keywords

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.spark.engine import java_names
-from airflow_hiveacid.spark.engine.expressions import hive_functions
+from airflow_hiveacid.spark.engine import session as session_module
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected
@@ -86,8 +86,8 @@ def test_a_session_opens_without_hives_functions(
     )
     state = SimpleNamespace(functionRegistry=object, tableFunctionRegistry=object)
     session: Any = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=lambda: state))
-    monkeypatch.setattr(hive_functions, "jvm_of", lambda _: jvm)
-    hive_functions.give_hive_functions(session)
+    monkeypatch.setattr(session_module, "jvm_of", lambda _: jvm)
+    session_module._give_hive_functions(session)
     assert "statements that call Hive's own functions, such as add_months, will fail" in caplog.text
 
 
