@@ -20,7 +20,7 @@ from airflow_hiveacid.plan.statements.dml import require_column
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 from airflow_hiveacid.storage.values.column_types import arrow_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts, used_parts
-from airflow_hiveacid.storage.values.nested import mask_of, with_leaf_types, with_parts
+from airflow_hiveacid.storage.values.nested import mask_of, with_parts, with_time_unit
 
 Values = Mapping[str, pa.Array]
 """Rows as columns, by name; all columns have the same length."""
@@ -168,9 +168,7 @@ class _Conversion:
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
         """Return the type in which values are written: in ORC, with the unit of the caller."""
         unit = found.unit if self._is_orc and pa.types.is_timestamp(found) else "us"
-        return with_leaf_types(
-            target, lambda t: pa.timestamp(unit, t.tz) if pa.types.is_timestamp(t) else t
-        )
+        return with_time_unit(target, unit)
 
     def _mismatch(
         self, hive_type: HiveType, found: pa.DataType, why: str = ""

@@ -28,7 +28,7 @@ from airflow_hiveacid.reading.request import free_name, partition_at
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import arrow_type
-from airflow_hiveacid.storage.values.nested import batch_of, with_leaf_types
+from airflow_hiveacid.storage.values.nested import batch_of, with_time_unit
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 CORES: Final = len(os.sched_getaffinity(0))
@@ -87,9 +87,7 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
     for name in names:
         if name not in types:
             raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
-    return pa.schema(
-        [(name, with_leaf_types(arrow_type(types[name]), _in_microseconds)) for name in names]
-    )
+    return pa.schema([(name, with_time_unit(arrow_type(types[name]), "us")) for name in names])
 
 
 def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
@@ -197,10 +195,6 @@ def _values(
         name: pa.array([text], pa.string()).cast(types[name])[0]
         for name, text in zip(names, texts, strict=True)
     }
-
-
-def _in_microseconds(type_: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:

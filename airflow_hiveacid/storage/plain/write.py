@@ -45,7 +45,7 @@ from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
-from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
+from airflow_hiveacid.storage.values.nested import leaves, with_time_unit
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
 
 # One row group is held in memory. While the row group is written, a second copy exists.
@@ -163,8 +163,8 @@ class ParquetWriter(StreamWriter):
                 raise UnsupportedTableError(
                     table=table, detail=f"column {column.name!r} is a {_LOCAL} in Parquet"
                 )
-        struct = row_type(columns)
-        self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in struct])
+        # Microseconds cover the years 1 to 9999.
+        self._schema = pa.schema(list(with_time_unit(row_type(columns), timestamps.value)))
         ordered = [name for field in self._schema for name in _ordered(field)]
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
@@ -232,15 +232,6 @@ class ParquetWriter(StreamWriter):
                     value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Parquet",
                 )
-
-
-def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
-    """Return the type with its timestamps in this unit; microseconds cover years 1 to 9999."""
-
-    def change(leaf: pa.DataType) -> pa.DataType:
-        return pa.timestamp(form.value, leaf.tz) if pa.types.is_timestamp(leaf) else leaf
-
-    return with_leaf_types(type_, change)
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:

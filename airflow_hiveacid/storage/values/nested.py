@@ -67,6 +67,13 @@ def with_leaf_types(
     return change(type_)
 
 
+def with_time_unit(type_: pa.DataType, unit: str) -> pa.DataType:
+    """Return the type with all its timestamps in this unit."""
+    return with_leaf_types(
+        type_, lambda leaf: pa.timestamp(unit, leaf.tz) if pa.types.is_timestamp(leaf) else leaf
+    )
+
+
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """Return a batch of these columns; without columns, the batch still has its rows."""
     if columns:

@@ -11,7 +11,6 @@ import contextlib
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -56,12 +55,7 @@ class AbortsUnlessClosed(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_open:
             self.abort()
 

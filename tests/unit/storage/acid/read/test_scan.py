@@ -205,13 +205,13 @@ def test_original_files_are_opened_one_after_the_other(
             [{"id": copy * 10 + i, "name": "x"} for i in range(3)],
         )
     opened: list[str] = []
-    read = scan_module.read_events
+    read = scan_module.reader.read_events
 
     def watched(file: AcidFile, **options: Any) -> Any:  # noqa: ANN401
         opened.append(file.key)
         yield from read(file, **options)
 
-    monkeypatch.setattr(scan_module, "read_events", watched)
+    monkeypatch.setattr(scan_module.reader, "read_events", watched)
     batches = scan(str(tmp_path), COLUMNS, ids(0), with_identity=True)
     assert next(batches).num_rows
     assert len(opened) == 1
