@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from bisect import bisect_left, bisect_right
@@ -94,9 +95,7 @@ class ValidTxnList:
         """Return a copy in which the open transaction `txn_id` is committed."""
         opened = tuple(t for t in self.open if t != txn_id)
         minimum = None if self.min_open == txn_id else self.min_open
-        return ValidTxnList(
-            high_watermark=self.high_watermark, open=opened, aborted=self.aborted, min_open=minimum
-        )
+        return dataclasses.replace(self, open=opened, min_open=minimum)
 
     def is_aborted(self, txn_id: TxnId) -> bool:
         """Return whether the transaction is aborted in this list."""
@@ -225,13 +224,8 @@ class ValidWriteIdList:
 
     def with_open(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which our write ID is open; in the server's list, it is committed."""
-        return ValidWriteIdList(
-            table=self.table,
-            high_watermark=max(self.high_watermark, write_id),
-            open=(*self.open, write_id),
-            aborted=self.aborted,
-            min_open_write_id=self.min_open_write_id,
-        )
+        high_watermark = max(self.high_watermark, write_id)
+        return dataclasses.replace(self, high_watermark=high_watermark, open=(*self.open, write_id))
 
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which the reader's own write is visible.
@@ -242,8 +236,8 @@ class ValidWriteIdList:
         gap = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, gap))
         minimum = self.min_open_write_id
-        return ValidWriteIdList(
-            table=self.table,
+        return dataclasses.replace(
+            self,
             high_watermark=max(self.high_watermark, write_id),
             open=opened,
             aborted=tuple(w for w in self.aborted if w != write_id),

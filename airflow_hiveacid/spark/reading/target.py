@@ -169,10 +169,8 @@ class Target(TableView):
 
     @property
     def _live(self) -> LiveFiles | PlainRows:
-        return self._plain if self._is_plain else self._acid
-
-    @property
-    def _plain(self) -> PlainRows:
+        if not self._is_plain:
+            return self._acid
         return PlainRows(
             spark=self.spark,
             table=self.table,
