@@ -287,10 +287,6 @@ def _check_added(
             )
 
 
-def _counted(kinds: Mapping[str, int]) -> RowCounts:
-    return RowCounts(**{name: kinds.get(kind.value, 0) for kind, name in _COUNTED.items()})
-
-
 def _result(
     job: JobContext,
     status: JobStatus,
@@ -298,6 +294,7 @@ def _result(
     note: FeedNote | None = None,
     uri: str = "",
 ) -> JobResult:
+    counts = {} if note is None else note.rows
     ranges = []
     if note is not None and note.files:
         ranges = [
@@ -314,7 +311,7 @@ def _result(
         job_key=job.spec.job_key,
         status=status,
         table=job.job_of(ChangeFeedSpec).target,
-        rows=RowCounts() if note is None else _counted(note.rows),
+        rows=RowCounts(**{name: counts.get(kind.value, 0) for kind, name in _COUNTED.items()}),
         files=0 if note is None else len(note.files),
         size_bytes=0 if note is None else note.size_bytes,
         details={"ranges": ranges} if until is None else {"ranges": ranges, "until": until},

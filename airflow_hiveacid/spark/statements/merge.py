@@ -33,7 +33,14 @@ from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading import events, pruning
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import update_delete
-from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
+from airflow_hiveacid.spark.statements.clauses import (
+    HelperNames,
+    ReadyClause,
+    acted_on,
+    brought,
+    ready,
+    scanned,
+)
 from airflow_hiveacid.spark.statements.expressions import columns_asked, key_of_text
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
@@ -71,6 +78,10 @@ class MergeProgram:
     def of(self, when: MergeWhen) -> list[tuple[int, Clause]]:
         """Return the clauses for one kind of row, with their numbers, in order."""
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
+
+    def ready(self, rows: DataFrame, when: MergeWhen) -> tuple[ReadyClause, ...]:
+        """Return the clauses for one kind of row, with their expressions over these rows."""
+        return ready(self.table, rows, self.of(when), self.moment, from_text=self.from_text)
 
     def equal(self, key: str) -> Column:
         """Return the ON condition for one key, compared in the target column's type."""
@@ -295,13 +306,7 @@ class _Join:
 
     def _acted_on(self, rows: DataFrame, when: MergeWhen) -> DataFrame:
         program = self.program
-        clauses = ready(
-            program.table,
-            rows.drop(*self.names.all),
-            program.of(when),
-            program.moment,
-            from_text=program.from_text,
-        )
+        clauses = program.ready(rows.drop(*self.names.all), when)
         columns = brought(program.table, program.clauses)
         return acted_on(
             program.table, rows, clauses, self.names, columns=columns, positions=self.positions
@@ -315,13 +320,7 @@ def _new_rows(
     if count * update_delete.least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)
     alone = kept.join(hit, names.source_row, "left_anti").alias("s")
-    clauses = ready(
-        program.table,
-        alone.drop(*names.all),
-        program.of(MergeWhen.NOT_MATCHED),
-        program.moment,
-        from_text=program.from_text,
-    )
+    clauses = program.ready(alone.drop(*names.all), MergeWhen.NOT_MATCHED)
     rows = acted_on(program.table, alone, clauses, names, columns=program.table.columns)
     return rows.where(F.col("_clause").isNotNull())
 
@@ -373,13 +372,7 @@ def partitions_reached(
 def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
     """Return the partitions of inserted rows; None if too many, or not deterministic."""
     table = program.table
-    clauses = ready(
-        table,
-        kept.alias("s"),
-        program.of(MergeWhen.NOT_MATCHED),
-        program.moment,
-        from_text=program.from_text,
-    )
+    clauses = program.ready(kept.alias("s"), MergeWhen.NOT_MATCHED)
     if not all(clause.is_deterministic for clause in clauses):
         return None
     columns = [[c.values[p.name] for p in table.partition_columns] for c in clauses]

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
@@ -248,10 +248,8 @@ class _AcidComparison(_Comparison):
         names = _demanded(self.table)
         if not names:
             return
-        position, key = (
-            free_name("position", self.table.column_names),
-            ["_partition", *IDENTITY_COLUMNS],
-        )
+        position = free_name("position", self.table.column_names)
+        key = ["_partition", *IDENTITY_COLUMNS]
         values = F.struct(*[F.col(quoted(name)) for name in names]).alias("row")
         rows = self.then.scan(names, position=position).select(
             values, *self.then.position_columns(position)
@@ -362,12 +360,8 @@ def _rows_by_file(target: Target) -> dict[int, int]:
         return {}
     position = free_name("position", target.table.column_names)
     number = F.col(f"{quoted(position)}.{NUMBER}").alias("number")
-    counted = target.live_rows((), position).select(number).groupBy("number")
-    return {row["number"]: row["rows"] for row in counted.agg(_rows()).collect()}
-
-
-def _rows() -> Column:
-    return F.count(F.lit(1)).alias("rows")
+    counted = target.live_rows((), position).select(number).groupBy("number").count()
+    return {row["number"]: row["count"] for row in counted.collect()}
 
 
 def _demanded(table: TableInfo) -> tuple[str, ...]:

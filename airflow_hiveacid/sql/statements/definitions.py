@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 from airflow_hiveacid.format.definition_rules import why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
@@ -259,24 +259,21 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
     properties = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
     end, cursor.at = cursor.at, begin
 
-    def refuse(problem: str, remedy: str) -> NoReturn:
-        cursor.fail(problem, remedy)
-
     transactional = properties.pop(_TRANSACTIONAL, "true" if is_said else None)
     kind = properties.pop(_KIND, None)
     if transactional is not None and transactional.lower() != "true":
-        refuse("tables without transactions are not supported here", "create it in Hive")
+        cursor.fail("tables without transactions are not supported here", "create it in Hive")
     if transactional is None and kind is not None:
-        refuse(
+        cursor.fail(
             f"{_KIND!r} has no effect without {_TRANSACTIONAL!r}", f"add '{_TRANSACTIONAL}'='true'"
         )
     if kind is not None and kind.lower() not in {"default", _INSERT_ONLY}:
-        refuse(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
+        cursor.fail(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
     if properties.get(_BUCKETING) == "2":
         del properties[_BUCKETING]  # every new table has it, and SHOW CREATE TABLE prints it
     for name in properties:
         if why := why_not_set(name):
-            refuse(f"{name!r} cannot be set: {why}", "remove it")
+            cursor.fail(f"{name!r} cannot be set: {why}", "remove it")
     cursor.at = end
     is_insert_only = kind is not None and kind.lower() == _INSERT_ONLY
     return is_insert_only, tuple(properties.items())
