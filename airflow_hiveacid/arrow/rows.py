@@ -166,7 +166,6 @@ class _Conversion:
         return result
 
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
-        """Return the type in which values are written: in ORC, with the unit of the caller."""
         unit = found.unit if self._is_orc and pa.types.is_timestamp(found) else "us"
         return with_time_unit(target, unit)
 

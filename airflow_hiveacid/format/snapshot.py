@@ -335,7 +335,6 @@ def _count_within(ids: tuple[int, ...], low: int, high: int) -> int:
 
 
 def _fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
-    """Split a string at its colons, and pad it with empty fields, or raise InvalidNameError."""
     fields = [field.strip() for field in text.strip().split(":")]
     if not at_least <= len(fields) <= at_most:
         raise InvalidNameError(name=text, what=f"{what} ({at_least} to {at_most} fields)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -271,12 +270,8 @@ class ProcessCompactions(CompactionEngine):
 
     def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
         """Compact the buckets of one directory, side by side."""
-        return list(chain.from_iterable(self._threads.map(_compact, works)))
+        return list(chain.from_iterable(self._threads.map(compact_bucket, works)))
 
     def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
         """Combine files of an insert-only table, side by side."""
         return list(self._threads.map(compacted_plain, works))
-
-
-def _compact(work: BucketCompaction) -> tuple[CompactedFile, ...]:
-    return compact_bucket(work, uuid.uuid4().hex)

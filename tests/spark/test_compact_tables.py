@@ -123,7 +123,7 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
     )
     began_s = time.monotonic()
     with monkeypatch.context() as patch:
-        patch.setattr(bucket_tasks, "_compact", nap)
+        patch.setattr(bucket_tasks, "compact_bucket", nap)
         result = lab.run(spec)
     assert 9 < time.monotonic() - began_s < nap_s
     assert (result.status, result.details["window_ended"]) == (JobStatus.NOTHING_TO_DO, True)

@@ -154,7 +154,6 @@ def oldest_since(
 
 
 def _promised(state: AcidState, kept: Guarantee | None, kind: TransactionalKind) -> WriteId | None:
-    """Return the version from which all files are kept, or None without a valid guarantee."""
     is_kept = kept is not None and missing_evidence(state, kept, kind) is None
     return kept.floor if kept is not None and is_kept else None
 

@@ -219,7 +219,6 @@ def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str
 
 
 def _base_rank(base: FoundBase) -> tuple[int, bool, int]:
-    """Return the sort key for bases: write ID, writer (an overwrite first), its transaction."""
     return base.name.write_id, base.is_compacted, base.name.visibility_txn_id or 0
 
 

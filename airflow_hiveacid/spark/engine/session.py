@@ -177,7 +177,6 @@ def _explicit_settings(spark: SparkSession) -> dict[str, str]:
 
 
 def _default(spark: SparkSession, key: str) -> str:
-    """Return Spark's default for a setting that is not set; "" if it has no default."""
     try:
         return spark.conf.get(key) or ""
     except SPARK_ERRORS:

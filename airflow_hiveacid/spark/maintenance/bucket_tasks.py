@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -22,7 +21,6 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
     compact_bucket,
 )
 from airflow_hiveacid.storage.acid.write.bucket_parts import (
-    CompactedPart,
     SplitCompaction,
     compact_part,
     split_compaction,
@@ -46,10 +44,10 @@ def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> l
     if split:
         parts = [part for bucket in split for part in bucket.parts]
         log.info("compacting %d large buckets in %d parts", len(split), len(parts))
-        compacted = iter(_results(spark, _compact_part, parts))
+        compacted = iter(_results(spark, compact_part, parts))
         for bucket in split:
             rest += bucket.rest(list(itertools.islice(compacted, len(bucket.parts))))
-    return [file for files in _results(spark, _compact, rest) for file in files]
+    return [file for files in _results(spark, compact_bucket, rest) for file in files]
 
 
 def compact_plain_files(
@@ -89,11 +87,3 @@ def _results(spark: SparkSession, task: Callable[[_W], _R], works: Sequence[_W])
     except SPARK_ERRORS as error:
         log.exception("a compaction's tasks failed")
         raise job_failure(error) from error
-
-
-def _compact(work: BucketCompaction) -> tuple[CompactedFile, ...]:
-    return compact_bucket(work, uuid.uuid4().hex)
-
-
-def _compact_part(work: BucketCompaction) -> CompactedPart:
-    return compact_part(work, uuid.uuid4().hex)

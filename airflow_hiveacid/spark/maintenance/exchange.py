@@ -91,7 +91,6 @@ class Exchange:
                 self.client.drop_table(copy.ref, purge=True)
 
     def _copies_of(self, table: TableInfo) -> list[TableInfo]:
-        """Return the copies of a table that earlier jobs may have left under other names."""
         names = self.client.list_tables(self.ref.db)
         # Skip a copy that a user has renamed, such as t__flat_old: it may have changed.
         suffixes = (

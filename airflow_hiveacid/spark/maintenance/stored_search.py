@@ -320,7 +320,6 @@ def _rows(
 
 
 def _scanned(matching: int, why_not: str | None) -> SearchResult:
-    """Return how a file was read: `why_not` is blank if a task has reported the file's end."""
     if why_not == "":
         return SearchResult(how=How.SCAN, rows=matching)
     return _not_read(why_not or "no task has reported its end")

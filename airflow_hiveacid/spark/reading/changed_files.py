@@ -183,7 +183,6 @@ class ChangedFiles:
         return self.stretches[file.partition][1]
 
     def _buckets(self) -> Iterator[tuple[BucketFiles, ...]]:
-        """Yield the files of each stretch; stretches of the same range are resolved together."""
         segments = [segment for _, segment in self.stretches]
         for _, group in itertools.groupby(segments, lambda s: id(s.part)):
             alike = list(group)

@@ -138,7 +138,6 @@ def _values(
     partitions: Sequence[PartitionName],
     number: str,
 ) -> DataFrame:
-    """Return a small frame of the partitions' positions and typed values."""
     indexes = [[c.name for c in table.partition_columns].index(column.name) for column in columns]
     texts = ", ".join(f"{quoted(c.name)} string" for c in columns)
     read = [partition_texts(table.partition_columns, name) for name in partitions]
@@ -252,7 +251,6 @@ def key_ranges(
 
 
 def _compares_exactly(source_type: DataType, key_type: PrimitiveType) -> bool:
-    """Return whether the join compares a key's values without a cast that loses digits."""
     return source_type == spark_type(key_type) or (
         isinstance(source_type, IntegralType) and isinstance(spark_type(key_type), IntegralType)
     )

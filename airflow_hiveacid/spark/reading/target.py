@@ -158,7 +158,6 @@ class Target(TableView):
 
     @cached_property
     def _texts(self) -> list[tuple[str | None, ...]]:
-        """The values of each partition column as strings, partition by partition."""
         columns = self.table.partition_columns
         each = [partition_texts(columns, info.name) for info in self.partitions]
         return [tuple(texts[index] for texts in each) for index in range(len(columns))]

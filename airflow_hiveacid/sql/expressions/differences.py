@@ -265,7 +265,6 @@ def _is_time(span: Span, index: int) -> bool:
 
 
 def _calls(span: Span, index: int) -> bool:
-    """Return True if a name precedes this parenthesis, so that it belongs to a function call."""
     previous = span.tokens[index - 1] if index else None
     return previous is not None and previous.name is not None and previous.word not in _NO_OPERANDS
 

@@ -207,7 +207,6 @@ def _is_string(span: Span) -> bool:
 
 
 def _is_some_text(span: Span) -> bool:
-    """Return True for a nonempty string literal, or an expression that is never an empty string."""
     if _is_string(span):
         return len(span.text) > 2  # noqa: PLR2004 - its quotes
     return is_never_empty(span)
@@ -546,7 +545,6 @@ def _array_changes(span: Span, index: int) -> dict[int, str]:
 
 
 def _is_in_parentheses(span: Span, start: int, end: int) -> bool:
-    """Return True if parentheses that belong to no call enclose the tokens from start to end."""
     is_enclosed = span.word(start - 1) == "(" and span.word(end) == ")"
     return is_enclosed and not (start > 1 and _is_call(span, start - 2))
 

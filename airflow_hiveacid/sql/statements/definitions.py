@@ -285,7 +285,6 @@ def _refuse_clause(cursor: Cursor) -> None:
 
 
 def _leftover(cursor: Cursor) -> None:
-    """Refuse tokens after the last clause; a misplaced clause has its own error message."""
     _refuse_clause(cursor)
     if cursor.word in {"COMMENT", "PARTITIONED BY", "CLUSTERED", "STORED", "LOCATION"}:
         cursor.fail(f"{cursor.word} is in the wrong place", f"use this order: {cursor.form}")

@@ -245,7 +245,6 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
 def _insert(
     clause: _When, action_node: exp.Expr, names: NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
-    """Return the inserted expressions: by column, or in the table's order; none with `INSERT *`."""
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):
         rest.fail("this is not an INSERT", _FORM)

@@ -203,7 +203,6 @@ def _is_text(cell: Span) -> bool:
 
 
 def _is_no_text(cell: Span) -> bool:
-    """Return True if a cell is a constant, but not a string or NULL."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)

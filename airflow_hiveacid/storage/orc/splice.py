@@ -93,7 +93,6 @@ def splice(
 
 
 def _in_memory(source: OpenedFile, pieces: Sequence[Content]) -> OpenedFile:
-    """Return the file, or a part of it in memory if a small part contains all stretches."""
     stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
     end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
     start = min((stretch.offset for stretch in stretches), default=0)

@@ -187,7 +187,6 @@ def _leaf(wanted: hive.HiveType) -> Schema:
 
 
 def _value_of(schema: Schema) -> Schema:
-    """Return the schema of the values that are not NULL; a union of several types is unchanged."""
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         return branches[0] if len(branches) == 1 else schema

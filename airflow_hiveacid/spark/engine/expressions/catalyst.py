@@ -226,7 +226,6 @@ def over_values(
 def _found(
     frame: DataFrame, texts: Sequence[str], moment: Moment
 ) -> list[tuple[JavaObject, DataType]]:
-    """Return each expression as resolved by the analyser, with its type."""
     if not texts:
         return []
     projection, _, aliases = _asked(frame, texts, moment)

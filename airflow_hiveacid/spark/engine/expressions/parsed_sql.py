@@ -412,7 +412,6 @@ class _Binder:
         return bound
 
     def _with_lists(self, plan: JavaObject) -> JavaObject:
-        """Return the plan; replace each list parameter inside IN by the list's values."""
         if not any(parameter.is_list for parameter in self.terms.parameters.values()):
             return plan
         changes = self.jvm.java.util.HashMap()

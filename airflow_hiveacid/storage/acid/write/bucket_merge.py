@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 import posixpath
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -89,8 +90,9 @@ class CompactedFile:
     size_bytes: int
 
 
-def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
-    """Compact one bucket; write no file for a result without rows."""
+def compact_bucket(work: BucketCompaction, attempt: str = "") -> tuple[CompactedFile, ...]:
+    """Compact one bucket, by default as a new attempt; write no file for a result without rows."""
+    attempt = attempt or uuid.uuid4().hex
     results = []
     for output in work.outputs:
         if output.is_delete:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -110,8 +111,9 @@ def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction
     )
 
 
-def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
+def compact_part(work: BucketCompaction, attempt: str = "") -> CompactedPart:
     """Compact one part of a bucket; no stripe has rows on both sides of a stripe to copy."""
+    attempt = attempt or uuid.uuid4().hex
     (output,) = work.outputs
     whole = stripes_to_copy(work)
     rows_read = sum(stripe.tail.stripes[stripe.number].rows for stripe in whole)

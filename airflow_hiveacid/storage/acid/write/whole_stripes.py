@@ -191,7 +191,6 @@ def between(
 def _copyable_tail(
     file: AcidFile, columns: Sequence[Column], options: WriterOptions
 ) -> OrcTail | None:
-    """Return the file's tail; None if no stripe of the file can be copied."""
     if file.kind is not FileKind.DATA or file.length < LEAST_BYTES:
         return None
     tail = file.tail()
@@ -221,7 +220,6 @@ def _ranges(
     least: int,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
-    """Yield the range of each stripe in `numbers`; without a tail, that of the whole file."""
     if tail is None:
         yield _range_of_file(file)
         return

@@ -263,7 +263,6 @@ class Ledger(json_files.NotesOfTable):
         self._merge_rolls(now_s, retention_s, files)
 
     def _line(self, file: FileEntry) -> Line | None:
-        """Return a confirmed entry as a line for a roll; None if it must stay in its own file."""
         try:
             text = self._content(file.name)
             entry = parse_entry(text, self._uri(file.name))
@@ -308,7 +307,6 @@ class Ledger(json_files.NotesOfTable):
             self._write(name, packed(lines))
 
     def _numbers(self, name: str) -> tuple[int, int]:
-        """Return a roll's number and entry count; treat a roll with a malformed name as full."""
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
         return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
 
