@@ -56,11 +56,8 @@ def hiding_directory(
             name = parse_directory_name(text)
             if name is None or not (replaces or isinstance(name, BaseName)):
                 continue
-            low, high = (
-                (name.write_id, name.write_id)
-                if isinstance(name, BaseName)
-                else (name.low, name.high)
-            )
+            low = name.write_id if isinstance(name, BaseName) else name.low
+            high = name.write_id if isinstance(name, BaseName) else name.high
             if high > own and write_ids.may_hold_commit(WriteId(max(low, own + 1)), high):
                 return f"{partition.location.rstrip('/')}/{text}"
         return None

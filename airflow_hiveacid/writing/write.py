@@ -172,10 +172,8 @@ class Write:
         for table in self._tables.values():
             try:
                 table.take_back()
-            except (
-                errors.HiveAcidError
-            ) as error:  # a failure for one table must not stop other tables
-                failures.append(error)
+            except errors.HiveAcidError as error:
+                failures.append(error)  # a failure for one table must not stop other tables
         if failures:
             raise failures[0]
 

@@ -124,11 +124,9 @@ def _left(
     entries: list[JsonValue] = []
     visible: str | None = None
     for file, result in left.items():
-        why = (
-            "it is outside the table"
-            if file.is_outside
-            else reasons.why(file.partition, file.below)
-        )
+        why = "it is outside the table"
+        if not file.is_outside:
+            why = reasons.why(file.partition, file.below)
         if why == LIVE and result.rows:
             visible = _visible(job, search, snapshot) if visible is None else visible
             why = visible

@@ -132,11 +132,8 @@ class StoredSearch:
         description = self._described(file)
         if description is None:
             is_note = HIDDEN_DIRECTORY in entry.path.split("/")
-            return (
-                SearchResult(how=How.WITHOUT_ROWS)
-                if is_note
-                else _not_read("its format is unknown")
-            )
+            unread = _not_read("its format is unknown")
+            return SearchResult(how=How.WITHOUT_ROWS) if is_note else unread
         tail = description.tail() if description.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):

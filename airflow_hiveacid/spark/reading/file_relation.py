@@ -224,11 +224,9 @@ def looked_up(
     if len(set(values)) == 1:
         return F.lit(values[0]).cast(data_type)
     texts = F.from_json(F.lit(json.dumps(values)), "array<string>")
-    array = (
-        texts
-        if isinstance(data_type, StringType)
-        else texts.cast(f"array<{data_type.simpleString()}>")
-    )
+    array = texts
+    if not isinstance(data_type, StringType):
+        array = texts.cast(f"array<{data_type.simpleString()}>")
     return array[position]
 
 

@@ -271,11 +271,8 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     position = free_name("position", table.column_names, CHANGE_COLUMNS)
     rows = target.live_rows(names, position)
     stored = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
-    born = (
-        F.col(f"{quoted(position)}.{IDENTITY_COLUMNS[0]}")
-        if IDENTITY_COLUMNS[0] in stored
-        else F.lit(None)
-    )
+    own_write_id = F.col(f"{quoted(position)}.{IDENTITY_COLUMNS[0]}")
+    born = own_write_id if IDENTITY_COLUMNS[0] in stored else F.lit(None)
     rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
     whole = _with_change_columns(target, wanted, target.partitions, rows, names, position)
     if wanted.where is not None:

@@ -219,11 +219,9 @@ def _why_not_parquet(
     positions = FieldPositions(facts.schema, path)
     for column in columns:
         position = positions.of(column.name)
-        why = (
-            None
-            if position is None
-            else _why_not_field(facts, facts.schema.field(position), column)
-        )
+        why = None
+        if position is not None:
+            why = _why_not_field(facts, facts.schema.field(position), column)
         if why is not None:
             return f"column {column.name} {why}"
     return None

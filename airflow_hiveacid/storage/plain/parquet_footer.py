@@ -128,11 +128,8 @@ class ParquetFacts:
         if self.has_old_rules:
             return ParquetCalendar.UNKNOWN
         if said is not None:
-            return (
-                ParquetCalendar.HYBRID
-                if said.lower() == "false"
-                else ParquetCalendar.PROLEPTIC_DAYS
-            )
+            is_hybrid = said.lower() == "false"
+            return ParquetCalendar.HYBRID if is_hybrid else ParquetCalendar.PROLEPTIC_DAYS
         return ParquetCalendar.PROLEPTIC if WRITER_ZONE in self.notes else ParquetCalendar.UNKNOWN
 
     @property

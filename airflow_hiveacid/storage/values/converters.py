@@ -212,11 +212,9 @@ def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
 
 def _leaf(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     if _is_same(type_, wanted):
-        return (
-            _timestamp(source, type_, name)
-            if type_.kind in TIMESTAMP_KINDS
-            else _plain(source, type_)
-        )
+        if type_.kind in TIMESTAMP_KINDS:
+            return _timestamp(source, type_, name)
+        return _plain(source, type_)
     if isinstance(wanted, hive.CharType | hive.VarcharType) and type_.kind in _STRINGS:
         plain = _plain(source, type_)
         return lambda array, seconds: fit_length(plain(array, seconds), wanted)

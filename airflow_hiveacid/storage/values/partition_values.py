@@ -60,13 +60,9 @@ def _promoted(text: str, wanted: hive.HiveType) -> str | None:
     """Convert a string by the rules for a column whose type was changed from string."""
     promotion = promote(pa.array([text], pa.string()), wanted)
     value = None if promotion is None else promotion[0].as_py()
-    return (
-        None
-        if value is None
-        else f"{value:f}"
-        if isinstance(wanted, hive.DecimalType)
-        else str(value)
-    )
+    if value is None:
+        return None
+    return f"{value:f}" if isinstance(wanted, hive.DecimalType) else str(value)
 
 
 def _low_bits(text: str, bits: int) -> str | None:

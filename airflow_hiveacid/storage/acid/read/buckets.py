@@ -154,11 +154,8 @@ def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
 
 def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
     state, footers = root_files.state, root_files.footers
-    first, rest, deletes = (
-        root_files.first_files(),
-        root_files.delta_files(),
-        root_files.delete_files(),
-    )
+    first, rest = root_files.first_files(), root_files.delta_files()
+    deletes = root_files.delete_files()
     facts = {f.path: footers.of(f.path, f.length) for f in deletes}
     present = {f.bucket_id for f in (*first, *rest)}
     require_rows(

@@ -167,11 +167,9 @@ def _footer_rows(
     shown: _ShownRoot, files: tuple[FileEntry, ...], directory: AcidDirectory | None
 ) -> Iterator[int]:
     for file in files:
-        length = (
-            file.size_bytes
-            if directory is None
-            else committed_length(client_of(shown.store), shown.root, directory, file)
-        )
+        length = file.size_bytes
+        if directory is not None:
+            length = committed_length(client_of(shown.store), shown.root, directory, file)
         if not length:
             continue
         path = f"{shown.root}/{file.path}"

@@ -370,11 +370,9 @@ class StripeZones:
 
 def zones_of(fs: pafs.FileSystem, tail: OrcTail, stripes: Sequence[int]) -> StripeZones:
     """Read the stripes' zones from their footers if one may matter; others count as UTC."""
-    names = (
-        writer_time_zones(fs, tail, stripes)
-        if _may_differ_from_utc(tail)
-        else ("UTC",) * len(stripes)
-    )
+    names = ("UTC",) * len(stripes)
+    if _may_differ_from_utc(tail):
+        names = writer_time_zones(fs, tail, stripes)
     return StripeZones(tail=tail, stripes=tuple(stripes), names=names)
 
 

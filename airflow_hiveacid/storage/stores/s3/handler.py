@@ -143,11 +143,9 @@ class S3Handler(StoreHandler):
         """Open a file for writing; when it is closed, it appears or replaces an existing file."""
         key = self._key(path)
         attempt = attempt_of(key)
-        writer = (
-            S3Writer(self._bucket, key)
-            if attempt is None
-            else AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
-        )
+        writer = S3Writer(self._bucket, key)
+        if attempt is not None:
+            writer = AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
         return pa.PythonFile(writer, mode="w")
 
     # ---- publishing ------------------------------------------------------------------------------
