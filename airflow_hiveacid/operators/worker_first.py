@@ -91,8 +91,10 @@ class EngineOperator(HiveAcidSparkOperator):
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec)
         engine = self.engine_choice
-        is_here = self._may_use_worker if engine is Engine.AUTO else engine is Engine.WORKER
-        if result is None and is_here:
+        why_spark = self._why_spark(engine) if result is None else ""
+        if why_spark:
+            self.log.info("a Spark driver does this job, because %s", why_spark)
+        elif result is None:
             try:
                 with self._with_advice(), hook.metastore() as client:
                     result = self.done_on_worker(client, spec)
@@ -137,13 +139,19 @@ class EngineOperator(HiveAcidSparkOperator):
         if self._is_killed:
             raise errors.TaskKilledError
 
-    @property
-    def _may_use_worker(self) -> bool:
+    def _why_spark(self, engine: Engine) -> str:
+        """Return why a driver must do the job, as a clause; empty if the worker may try it."""
         from airflow_hiveacid.operators.submission.checks.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
 
-        if not may_ask_metastore() or may_change_store(self._arguments()):
-            return False
-        return not may_change_user(self._arguments(), self._resolve_target())
+        if engine is not Engine.AUTO:
+            return f"its engine is {engine.value}" if engine is Engine.SPARK else ""
+        if not may_ask_metastore():
+            return "the option check_before_submit is False"
+        if may_change_store(self._arguments()):
+            return "it has settings for stores in conf or properties_file"
+        if may_change_user(self._arguments(), self._resolve_target()):
+            return "the driver may run as a different user"
+        return ""
 
     @contextmanager
     def _with_advice(self) -> Iterator[None]:

@@ -270,6 +270,10 @@ def test_a_job_result_is_a_table_of_rows_files_bytes_and_seconds() -> None:
         "seconds  Spark  prepare  lock  work",
         "         9.3    1.0      0.2   6.6",
     )
+    assert plan_text.result_lines(done, 8.06)[-2:] == (
+        "seconds  prepare  lock  work",
+        "         1.0      0.2   6.6",
+    )
 
 
 def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_counts() -> None:

@@ -69,6 +69,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 Make: TypeAlias = Callable[..., "WorkerFirstOperator"]
 _REF = TableRef("d", "t")
+_DRIVER = "a Spark driver does this job"
 
 
 @pytest.fixture
@@ -391,11 +392,19 @@ def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
     ],
 )
 def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
-    spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
+    spark: FakeSpark,
+    root: Path,
+    make: Make,
+    given: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _put_base(root)
+    log = TaskLog.of_tasks(monkeypatch)
     run_task(make(**given))
     assert len(spark.calls) == 1
+    is_store = "properties_file" in given or "spark.hadoop" in str(given)
+    why = "it has settings for stores" if is_store else "the driver may run as a different user"
+    assert any(line.startswith(f"{_DRIVER}, because {why}") for line in log.lines)
     assert len(_there(root)) == 3
     run_task(make(on_worker=True, **given))
     assert len(spark.calls) == 1
@@ -414,9 +423,13 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
 
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
-def test_with_on_worker_false_spark_does_everything(spark: FakeSpark, make: Make) -> None:
+def test_with_on_worker_false_spark_does_everything(
+    spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
     run_task(make(on_worker=False))
     assert len(spark.calls) == 1
+    assert f"{_DRIVER}, because its engine is spark" in log.lines
 
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
@@ -424,8 +437,10 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
     spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
+    log = TaskLog.of_tasks(monkeypatch)
     run_task(make())
     assert len(spark.calls) == 1
+    assert f"{_DRIVER}, because the option check_before_submit is False" in log.lines
 
 
 @pytest.mark.parametrize(
