@@ -92,12 +92,10 @@ class Target(TableView):
         It has the columns `position`, the wanted data columns, and all partition columns, in the
         table's order. A target from `within` or `where` may omit rows.
         """
-        live = self._live
-        rows = (
-            live.rows(wanted, position)
-            if isinstance(live, PlainRows)
-            else live.rows(wanted, position, for_changes=True)
-        )
+        if self._is_plain:
+            rows = self._live.rows(wanted, position)
+        else:
+            rows = self._acid.rows(wanted, position, for_changes=True)
         columns = [c for c in self.table.columns if c.name in wanted]
         return rows.select(
             position, *self.values([*columns, *self.table.partition_columns], position)

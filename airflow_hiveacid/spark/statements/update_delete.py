@@ -59,16 +59,12 @@ def plan_change(
     terms: TextTerms = DEFAULT_TERMS,
 ) -> RowChangeProgram:
     """Check an UPDATE or DELETE against the target's schema."""
-    clause = (
-        resolve_update(table, spec)
-        if isinstance(spec, UpdateSpec)
-        else Clause(
-            when=MergeWhen.MATCHED,
-            action=MergeAction.DELETE,
-            condition=spec.where,
-            assignments={},
-        )
-    )
+    if isinstance(spec, UpdateSpec):
+        clause = resolve_update(table, spec)
+    else:
+        matched = MergeWhen.MATCHED
+        delete = MergeAction.DELETE
+        clause = Clause(when=matched, action=delete, condition=spec.where, assignments={})
     moment = Moment.now(spark, terms)
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
     uses, constrained = checked.uses, columns_asked(table, [clause])
