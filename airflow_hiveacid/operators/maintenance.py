@@ -270,9 +270,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         """Return the spec of the compactions that the rendered arguments describe."""
         values = self.job_arguments()
         _check_pools(self.choice, self.pools, "pools")
-        end, until_s = self.value_of("until"), None
-        if end is not None and self._began is not None:  # otherwise the task does not run
-            until_s = end.after(self._began).timestamp()
+        end = self.value_of("until")
+        # Only in a task is it known when the window began.
+        until_s = None if end is None or self._began is None else end.after(self._began).timestamp()
         return maintenance.CompactSpec(**values, until_s=until_s)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
