@@ -1,7 +1,6 @@
 """The commands as `airflow hiveacid ...`; an Airflow connection selects the metastore.
 
-Every `airflow` command imports this module, so the module imports only the definition of our
-commands. Airflow's audit log records each call.
+Every `airflow` command imports this module, so it imports only the definition of our commands.
 """
 
 from __future__ import annotations

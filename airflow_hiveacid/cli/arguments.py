@@ -1,8 +1,7 @@
 """Arguments of commands as values; argparse's and Airflow's arguments are made from them.
 
-Every `airflow` command imports this module, so the module imports only the standard library. An
-argument's parser imports its parsing function when it parses the first value. An invalid value is
-an error before the command calls a server.
+Every `airflow` command imports this module, so it imports only the standard library; a parser of
+values imports its function late. An invalid value is an error before a server is called.
 
 Example:
     >>> one = argument("--limit", type=at_least(0), metavar="N")
@@ -29,11 +28,6 @@ class Argument:
 
     names: tuple[str, ...]
     settings: Mapping[str, Any]
-
-    @property
-    def is_positional(self) -> bool:
-        """True for a positional argument, false for an option."""
-        return not self.names[0].startswith("-")
 
 
 def argument(*names: str, **settings: Any) -> Argument:  # noqa: ANN401 - as in argparse
@@ -209,4 +203,3 @@ METASTORE: Final = (
 """The metastore's arguments outside of Airflow, with the names of the connection's fields."""
 
 METASTORE_NAMES: Final = ("metastore", "user", "secret_in_clear", *_CHOICES, *_TEXTS)
-"""The attributes of the arguments in `METASTORE` after parsing; a missing option is None."""

@@ -1,7 +1,7 @@
 """All commands as values; the programs `hiveacid` and `airflow hiveacid` are made from them.
 
-Every `airflow` command imports this module, so the module imports only the standard library. A
-command contains the path of its function, which is imported only when the command runs.
+Every `airflow` command imports this module, so it imports only the standard library, and a
+command's function by its path when it runs.
 
 Example:
     >>> [command.name for command in COMMANDS if command.exactly_one]
@@ -37,11 +37,10 @@ SUMMARY: Final = "Inspect, explain, compact, clean and restore Hive ACID tables.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command.
+    """One command, whose function at the path `function` yields the output.
 
-    `function` is the path of the function that yields the command's output. A call may have at most
-    one of the arguments in `at_most_one`, and must have exactly one of those in `exactly_one`.
-    `calls_metastore` is False if the command has no arguments that select a metastore.
+    A call may have at most one of the arguments in `at_most_one`, and must have exactly one of
+    those in `exactly_one`. `calls_metastore` is False without arguments that select a metastore.
     """
 
     name: str
@@ -489,8 +488,6 @@ _INSTALL: Final = (
 )
 
 COMMANDS: Final = (*_LOOK, *_MAINTAIN, *_PAST, *_INSTALL)
-"""All commands, in the order of the help."""
-
 EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "tables": ("tables", "tables sales --all -o csv"),
     "health": ("health 'sales.*'", "health sales.orders --partition day=2026-11-19"),

@@ -46,11 +46,7 @@ def check_any(pattern: str, *, is_any: bool) -> None:
 
 
 def with_others(records: Sequence[Record], run: TablesRun) -> list[Record]:
-    """Return the records of a run's tables, and one of each other table that failed or was skipped.
-
-    Raises:
-        NoTableMatchesError: no transactional table matches.
-    """
+    """Return the records of a run's tables, and of each other table that failed or was skipped."""
     check_any(run.spec.target, is_any=bool(run.tables or run.failed or run.skipped))
     by_table = {record["table"]: record for record in records}
     for place, error in run.failed.items():

@@ -1,7 +1,7 @@
 """The metastore that a command calls, from an Airflow connection or from the command's options.
 
-Input is parsed options. Output is an endpoint. No option contains a secret, because other users can
-list the arguments of a process. An option contains only the secret's location.
+No option contains a secret, because other users can list the arguments of a process; it contains
+the secret's location.
 
 Example:
     >>> from argparse import Namespace
@@ -42,8 +42,7 @@ def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
 def settings_of(options: argparse.Namespace) -> MetastoreSettings:
     """Return the settings of the connection or, without a connection, those of the other options.
 
-    Without options, use the addresses in the environment variable; without it, use a metastore on
-    this machine.
+    Without options, use the addresses in the environment variable, or a metastore on this machine.
     """
     values = {name: getattr(options, name) for name in arguments.METASTORE_NAMES}
     values = {name: value for name, value in values.items() if value is not None}
@@ -55,18 +54,12 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
         return settings_of_connection(
             options.conn_id, remedy="give --metastore instead of --conn-id"
         )
-    fields = ConnectionFields(
-        conn_id="command line",
-        host=metastore_text(values.pop("metastore", None)),
-        login=values.pop("user", None),
-        extra=values,
+    variable = os.environ.get(arguments.METASTORE_VARIABLE)
+    uris = values.pop("metastore", None) or variable or arguments.DEFAULT_METASTORE
+    if not uris.replace(",", " ").split():
+        raise ConfigurationError(f"{uris!r} contains no metastore address; give thrift://host:port")
+    return parse_settings(
+        ConnectionFields(
+            conn_id="command line", host=uris, login=values.pop("user", None), extra=values
+        )
     )
-    return parse_settings(fields)
-
-
-def metastore_text(given: str | None) -> str:
-    """Return the metastore's servers, separated by commas."""
-    text = given or os.environ.get(arguments.METASTORE_VARIABLE) or arguments.DEFAULT_METASTORE
-    if not text.replace(",", " ").split():
-        raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")
-    return text

@@ -1,8 +1,7 @@
 """The output of every command: its records for programs, or a table of its records for people.
 
-Input is an `Answer`. Output is text in the form that `--output` selects: `table`, `json`, `yaml`,
-`csv` or `plain`. All but `csv` are forms of Airflow's own commands. Values in JSON and YAML keep
-their types. A table is as wide as the terminal; without a terminal, it is 200 characters wide.
+`--output` selects the form: `table`, `json`, `yaml`, `csv` or `plain`; all but `csv` are forms of
+Airflow's own commands. A table is as wide as the terminal, or 200 characters without one.
 
 Example:
     >>> answer = Answer(records=[{"table": "db.t", "deltas": 3, "is_due": False}])
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Record = Mapping[str, Any]
-"""One record: JSON values by name."""
-
 _WIDE: Final = 200
 
 
@@ -189,6 +186,12 @@ def value_text(value: object) -> str:
             return ", ".join(map(value_text, value))
         case _:
             return str(value)
+
+
+def few(values: Sequence[object], most: int) -> str:
+    """Return the first few values as text in a cell, and the number of the others."""
+    excess = len(values) - most
+    return value_text(list(values[:most])) + (f" and {excess} more" if excess > 0 else "")
 
 
 def moment(seconds: float | None) -> str | None:

@@ -30,8 +30,7 @@ from typing import Final, NoReturn, TextIO
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, Argument, option_name
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
-from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
-from airflow_hiveacid.cli.suggestions import did_you_mean, suggestion
+from airflow_hiveacid.cli.exit_codes import ExitCode, did_you_mean, exit_code, suggestion
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.words import printable
 
@@ -82,7 +81,7 @@ def parser(prog: str = "hiveacid", *, lists_connection: bool = False) -> argpars
     top.add_argument("--version", action="version", version=f"hiveacid {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND", prog=prog)
     for command in COMMANDS:
-        positional = [_shown(a) for a in command.arguments if a.is_positional]
+        positional = [_shown(a) for a in command.arguments if not a.names[0].startswith("-")]
         subparser = commands.add_parser(
             command.name,
             help=command.help,

@@ -1,7 +1,4 @@
-"""The rows of a table as records, in batches.
-
-Input is a `TableView`. Output is the visible rows with their partition columns, as JSON values.
-"""
+"""The visible rows of a `TableView` with their partition columns, as JSON values in batches."""
 
 from __future__ import annotations
 
@@ -29,8 +26,6 @@ from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 ROW_ID: Final = "row_id"
-"""The field with a row's ID."""
-
 _IDENTITY: Final = StructType(
     (
         ("writeid", PrimitiveType("bigint")),
@@ -42,12 +37,12 @@ _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
-    """Yield batches of visible rows, at most `limit` (0 means all), with their partition columns.
-
-    With `with_identity`, each row begins with its row ID.
-    """
+    """Yield batches of visible rows with their partition columns, at most `limit` (0: all)."""
     types: list[HiveType] = [parse_type(column.type) for column in view.columns]
-    types += [_partition_type(column.type) for column in view.partition_columns]
+    types += [
+        PrimitiveType("bigint" if column.type in _WHOLE_NUMBERS else "string")
+        for column in view.partition_columns
+    ]
     names = [column.name for column in (*view.columns, *view.partition_columns)]
     if with_identity:
         types, names = [_IDENTITY, *types], [ROW_ID, *names]
@@ -130,7 +125,3 @@ def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> 
         )
         batch = batch.append_column(column.name, pa.repeat(scalar, batch.num_rows))
     return batch
-
-
-def _partition_type(type_text: str) -> HiveType:
-    return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")

@@ -1,8 +1,8 @@
 """The wheel for Spark's environment: this package with the requirements of Spark, without Airflow.
 
-The wheel is built from the installed package, so its code is that of the worker. The wheel has a
-name of its own, and its files lie in a directory of its own, which a `.pth` file adds to the end of
-Python's path. So the two wheels have no file in common (docs/decisions/packages.md).
+Its code is that of the installed package. It has a name and a directory of its own, which a `.pth`
+file adds to the end of Python's path, so the two wheels have no file in common
+(docs/decisions/packages.md).
 
 Example:
     >>> wheel_name("0.1.0")
@@ -65,8 +65,8 @@ Tag: py3-none-any
 def build_spark_wheel(directory: Path, *, version: str | None = None) -> Path:
     """Write the wheel into `directory`, and return its path.
 
-    Without `version`, the version contains a digest of the code. Otherwise pip would not replace an
-    installed wheel of the same version by one with other code.
+    Without `version`, the version contains a digest of the code: pip replaces no wheel of the same
+    version.
     """
     files = _files()
     version = version or f"{__version__}+c{_digest(files)}"

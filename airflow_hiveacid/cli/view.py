@@ -1,14 +1,7 @@
 """The part of a table that a command reads: roots, columns and visible writes.
 
-Input is parsed options. Output is a `TableView`. The values of a `TableView` come from the
-metastore or, with `--location`, only from the options. A scan of a table runs in a read
-transaction, so no cleaner removes a file during the scan. An inspection takes a snapshot but opens
-no transaction.
-
-Example:
-    with looking(options, holds_files=True) as view:
-        for root in view.roots:
-            scan(root.location, view.columns, view.write_ids, view.txns)
+They come from the metastore or, with `--location`, only from the options. A scan of a table runs in
+a read transaction, so no cleaner removes a file during the scan.
 """
 
 from __future__ import annotations
@@ -50,7 +43,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 PRESENT: Final = VersionSpec()
-"""The version that a command reads by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +65,7 @@ class TableView:
     """The roots, columns and visible writes of a table.
 
     If `txns` is None, all compactions are visible. `with_originals` is true if files outside of
-    base and delta directories belong to an insert-only table. `storage` and `parameters` are the
-    table's own; a partition's storage may differ.
+    base and delta directories belong to an insert-only table. A partition's storage may differ.
     """
 
     title: str

@@ -1,8 +1,7 @@
 """Settings of an Airflow connection of type `hive_acid_metastore`; no other module parses them.
 
-Input is the connection as Airflow returns it. Output is checked, immutable settings. So no other
-module reads the connection's extras. Every error message names the connection and the field.
-`provider_info.py` has the labels and texts of the fields in Airflow's form.
+Every error message names the connection and the field. `provider_info.py` has the labels and texts
+of the fields in Airflow's form.
 
 Example:
     >>> connection = ConnectionFields(conn_id="hms", host="a,b:9084", extra={"call_timeout_s": 5})
@@ -59,9 +58,8 @@ class ConnectionFields:
     def of(cls, connection: Connection) -> ConnectionFields:
         """Copy the fields of Airflow's connection.
 
-        Raises:
-            ConfigurationError: the connection is of another type, so a call could send the login's
-                name to a server that is no metastore; or its extra is not a JSON object.
+        Raises ConfigurationError if the connection is of another type, so a call could send the
+        login's name to a server that is no metastore, or if its extra is not a JSON object.
         """
         if connection.conn_type != CONN_TYPE:
             raise ConfigurationError(

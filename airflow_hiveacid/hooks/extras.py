@@ -1,7 +1,7 @@
 """Typed access to a connection's extras, in which numbers and booleans may be strings.
 
-Every method raises ConfigurationError, which names the connection and the field. The error does not
-show the value, because a user may have put a secret into the wrong field.
+Each error names the connection and the field. It does not show the value, because a user may have
+put a secret into the wrong field.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def extras_of(connection: Connection) -> dict[str, Any]:
     """Return the extras of an Airflow connection.
 
-    Raises:
-        ConfigurationError: they are not a JSON object. Airflow reads invalid JSON as no extras, so
-            the connection would lose its login and its encryption.
+    Raises ConfigurationError if they are not a JSON object: Airflow reads invalid JSON as no
+    extras, so the connection would lose its login and its encryption.
     """
     try:
         extras = json.loads((connection.extra or "").strip() or "{}")

@@ -22,11 +22,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    ConnectionUnavailableError,
-    HiveAcidError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.snapshot import Snapshot
@@ -74,6 +70,9 @@ class MadeTable:
 class HiveAcidHook(BaseHook):
     """A hook for the metastore of one Airflow connection.
 
+    Every method raises ConfigurationError if the connection is missing or invalid, and all that
+    call the metastore raise MetastoreUnavailableError if no server answers.
+
     Args:
         hive_acid_conn_id: ID of the connection.
     """
@@ -116,17 +115,13 @@ class HiveAcidHook(BaseHook):
             connection = await self.aget_connection(self.hive_acid_conn_id)
         # Airflow itself ignores any other error of a secrets backend.
         except (AirflowException, AirflowRuntimeError, OSError) as error:
-            raise ConnectionUnavailableError(
+            raise errors.ConnectionUnavailableError(
                 conn_id=self.hive_acid_conn_id, reason=f"{type(error).__name__}: {error}"
             ) from error
         return parse_settings(ConnectionFields.of(connection))
 
     def endpoint(self) -> MetastoreEndpoint:
-        """Return the metastore's addresses and login.
-
-        Raises:
-            ConfigurationError: the connection is missing, or one of its fields is invalid.
-        """
+        """Return the metastore's addresses and login."""
         return self.settings.endpoint
 
     def get_conn(self) -> HMSClient:
@@ -134,9 +129,6 @@ class HiveAcidHook(BaseHook):
 
         Do not use hmsclient's calls for transactions, because they have the form of Hive 2.3. Close
         the client after use.
-
-        Raises:
-            MetastoreUnavailableError: no server answers.
         """
         return self.metastore().hms()
 
@@ -144,9 +136,6 @@ class HiveAcidHook(BaseHook):
         """Return this provider's metastore client; it connects when its first method is called.
 
         Use the client in a `with` statement.
-
-        Raises:
-            ConfigurationError: the connection is missing, or one of its fields is invalid.
         """
         from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
 
@@ -166,7 +155,7 @@ class HiveAcidHook(BaseHook):
                     f" {client.txn_timeout_s:.0f} s."
                 )
                 warnings = [f" WARNING: {finding}." for finding in (*failures, *preflight(client))]
-        except HiveAcidError as error:
+        except errors.HiveAcidError as error:
             return False, f"{type(error).__name__}: {error}"
         return True, "".join((reached, *warnings))
 
@@ -327,11 +316,7 @@ class HiveAcidHook(BaseHook):
             yield transaction
 
     def snapshot(self, tables: Iterable[str]) -> Snapshot:
-        """Return the write IDs and transactions that a new reader of these tables would see.
-
-        Raises:
-            MetastoreUnavailableError: no server answers.
-        """
+        """Return the write IDs and transactions that a new reader of these tables would see."""
         with self.metastore() as metastore:
             return snapshot_now(metastore, [TableRef.parse(table) for table in tables])
 
@@ -486,8 +471,8 @@ class HiveAcidHook(BaseHook):
         with self.metastore() as metastore:
             return measure(metastore, TableRef.parse(table), partition).healths
 
-    def _missing(self) -> ConfigurationError:
-        return ConfigurationError(
+    def _missing(self) -> errors.ConfigurationError:
+        return errors.ConfigurationError(
             f"there is no connection {self.hive_acid_conn_id!r}; create one of type"
             f" {self.conn_type} or set hive_acid_conn_id"
         )
@@ -501,7 +486,7 @@ def _hide_secret(login: Login | None) -> None:
         return
     try:
         mask_secret(read_secret_text(source))
-    except ConfigurationError:
+    except errors.ConfigurationError:
         return  # the login reports this error itself, or the secret is binary and in no log
 
 

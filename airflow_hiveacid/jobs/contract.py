@@ -1,7 +1,6 @@
 """The contract's version and its two sides, on top of the JSON form of its values.
 
-Input is JSON text or JSON values from the opposite side. An unknown or missing field is an error
-that names the older side.
+An unknown or missing field is an error that names the older side.
 
 Example:
     >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)

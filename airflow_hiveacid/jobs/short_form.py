@@ -1,9 +1,9 @@
 """The short form of results, for XComs and asset events: at most 16 KB of JSON.
 
-Input is a result as JSON values. Output is the same result with shorter lists. Next to each list,
-and to each mapping by table, `<name>_omitted` is the number of omitted entries, usually
-0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number, also in the short
-form of a short form. The short form keeps an entry whole or omits it; it never cuts a name.
+Next to each list, and to each mapping by table, `<name>_omitted` is the number of omitted entries,
+usually 0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number, also in
+the short form of a short form. The short form keeps an entry whole or omits it; it never cuts a
+name.
 
 Example:
     >>> short_form({"table": "db.t", "partitions": ["day=1", "day=2"]})
@@ -27,8 +27,6 @@ MOST_BYTES: Final = 16 * 1024
 """The most bytes of a result in an XCom or an asset event, as JSON."""
 
 OMITTED: Final = "_omitted"
-"""The end of the name of a field with the number of omitted entries."""
-
 _LENGTHS: Final = (1, 2, 3, 5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000)
 """The lengths to which lists are shortened. A longer list of names never fits."""
 _BY_TABLE: Final = frozenset({"write_ids", "conflict_policy"})

@@ -62,9 +62,7 @@ class LocalPostgres(RecordedServer):
     def start(self) -> None:
         """Start the server, unless it already runs in this directory; wait until it answers.
 
-        Raises:
-            MissingProgramError: PostgreSQL is not installed.
-            ServerStartError: The server ended, or did not answer in time.
+        Raises MissingProgramError or ServerStartError.
         """
         with self._alone():
             if self._find() is not None:
@@ -78,9 +76,7 @@ class LocalPostgres(RecordedServer):
     def database(self, name: str) -> PostgresDatabase:
         """Return the connection to a database of this server; the database may not exist yet.
 
-        Raises:
-            ValueError: The name has characters other than lower-case letters, digits and
-                underscores.
+        Its name may have lower-case letters, digits and underscores.
         """
         if not name or not _IDENTIFIER.issuperset(name):
             raise ValueError(f"{name!r} is not a plain database name")
@@ -89,22 +85,14 @@ class LocalPostgres(RecordedServer):
         )
 
     def has_database(self, name: str) -> bool:
-        """Return True if the database exists.
-
-        Raises:
-            LocalServerError: PostgreSQL refused.
-        """
+        """Return True if the database exists."""
         return self.database(name).name in self._sql("SELECT datname FROM pg_database").split()
 
     def create_database(self, name: str, *, fresh: bool = False) -> PostgresDatabase:
         """Create a database if it is missing; return the connection to it.
 
-        Args:
-            name: Lower-case letters, digits and underscores.
-            fresh: True to drop an existing database first, with all its contents.
-
-        Raises:
-            LocalServerError: PostgreSQL refused.
+        `fresh` drops an existing database first, with all its contents. Raises LocalServerError if
+        PostgreSQL refuses.
         """
         database = self.database(name)
         if fresh:

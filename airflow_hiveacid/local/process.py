@@ -300,11 +300,7 @@ class RecordedServer(Server):
 
     @property
     def port(self) -> int:
-        """The port of the server that was started or found; a restart keeps the port.
-
-        Raises:
-            LocalServerError: The server was never started, and the configuration has no port.
-        """
+        """The port of the server that was started or found; a restart keeps the port."""
         if self._port == 0:
             raise LocalServerError(f"{self.label} in {self.config.data_dir} has not been started")
         return self._port

@@ -1,7 +1,6 @@
 """The supported releases of the Hive metastore, and their differences.
 
-All versions of Hive, Hadoop, the JDBC driver and the Maven plugin are in this module. Output is
-`HiveRelease` values, and the pom for a release.
+All versions of Hive, Hadoop, the JDBC driver and the Maven plugin are in this module.
 
 Example:
     >>> HiveRelease.of("4.0.1").artifact
@@ -64,11 +63,7 @@ class HiveRelease:
 
     @classmethod
     def of(cls, version: str) -> HiveRelease:
-        """Return the release with this version.
-
-        Raises:
-            ValueError: This package does not support the version.
-        """
+        """Return the release with this version; raise a ValueError if it is not supported."""
         for release in RELEASES:
             if release.version == version:
                 return release
@@ -98,15 +93,10 @@ HIVE_3_1_2: Final = replace(HIVE_3, version="3.1.2")
 RELEASES: Final = (HIVE_4, HIVE_3, HIVE_4_2, HIVE_4_1, HIVE_3_1_2)
 
 RELEASES_VARIABLE: Final = "HIVEACID_METASTORES"
-"""The environment variable that names the releases of test servers, such as `4.2.0,3.1.2`."""
 
 
 def release_for_tests(default: HiveRelease) -> HiveRelease:
-    """Return the release of $HIVEACID_METASTORES with the default's major version, or the default.
-
-    Raises:
-        ValueError: This package does not support a version in the variable.
-    """
+    """Return $HIVEACID_METASTORES's release of the default's major version, or the default."""
     versions = os.environ.get(RELEASES_VARIABLE, "").replace(",", " ").split()
     releases = [HiveRelease.of(version) for version in versions]
     major = default.version[:2]

@@ -1,8 +1,7 @@
 """The settings and configuration files of a metastore on this machine.
 
-Input is a `LocalMetastoreConfig` and a port. Output is the settings, as a mapping and as XML. This
-module does not start processes. A password is only in the configuration file (mode 0600). A
-password is never in a command line, a log, a `repr` or an environment variable.
+A password is only in the configuration file (mode 0600), never in a command line, a log, a `repr`
+or an environment variable. Starts no process.
 
 Example:
     >>> from pathlib import Path
@@ -182,10 +181,7 @@ def _is_secret(key: str) -> bool:
 
 
 def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
-    """Write the configuration folder, and return its path.
-
-    The path must be first on the class path.
-    """
+    """Write the configuration folder, which must be first on the class path; return it."""
     conf = config.data_dir / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     # The server reads the first file, and its compactor threads read the second file. Without the

@@ -1,9 +1,8 @@
 """Cleaning of a table: remove the paths that `plan.cleaning` selects, and mark queue entries.
 
-Cleaning can stop at any point, because the next cleaner finds what a killed cleaner has not
-removed. The cleaner holds no lock, so it checks each path again before removing it. Meanwhile, the
-table may have been dropped and created again at the same location. Then write IDs start again at 1,
-and the new table's directories may have the names of old directories.
+Cleaning can stop at any point: the next cleaner finds what is left. The cleaner holds no lock, so
+it checks each path again before removing it. Meanwhile, the table may have been dropped and created
+again: then write IDs start again at 1, and new directories may have the names of old ones.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import Neighbours, check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
@@ -35,31 +35,10 @@ from airflow_hiveacid.maintenance.removal import (
     remove_paths,
     staging_directories,
 )
-from airflow_hiveacid.maintenance.unknown_paths import (
-    Places,
-    UnknownPaths,
-    unknown_between,
-    unknown_in,
-)
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
-from airflow_hiveacid.plan.cleaning import (
-    HELD,
-    HORIZON,
-    CleaningPlan,
-    Removal,
-    held_by_tags,
-    held_or_read,
-    is_clean,
-    plan_cleaning,
-    plan_staging,
-    plan_unknown,
-    plan_uploads,
-    readers_before,
-    still_of_use,
-    waits_for,
-)
+from airflow_hiveacid.plan import cleaning
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
 from airflow_hiveacid.storage.stores.listing import (
     give_up,
@@ -81,18 +60,18 @@ log = logging.getLogger("hiveacid")
 class CleaningOutcome:
     """The files that the cleaner of one partition removed (or would remove) and kept.
 
-    `oldest` is the oldest version that was readable before the cleaning. `oldest` is None if the
-    cleaner did not determine it. `waited_for` contains the open transactions for which files are
-    kept. `unknown` summarizes the other files that no metadata knows; None if there are none.
+    `oldest` is the oldest version that was readable before the cleaning, or None. `waited_for` are
+    the open transactions for which files are kept. `unknown` summarizes the other files that no
+    metadata knows; None if there are none.
     """
 
     partition: str
-    removed: tuple[Removal, ...]
-    kept: tuple[Removal, ...]
+    removed: tuple[cleaning.Removal, ...]
+    kept: tuple[cleaning.Removal, ...]
     marked_entries: tuple[int, ...] = ()
     oldest: int | None = None
     waited_for: tuple[Reader, ...] = ()
-    unknown: UnknownPaths | None = None
+    unknown: unknown_paths.UnknownPaths | None = None
 
     @property
     def text(self) -> str:
@@ -123,19 +102,23 @@ class Cleaner:
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
         oldest = self._look_back(partition, state)
-        unknown = unknown_in(self.table, state, listing, self.now_s())
+        unknown = unknown_paths.unknown_in(self.table, state, listing, self.now_s())
         names = [path for path in listing.directories if "/" not in path]
-        if self._is_untouched(partition) and is_clean(state) and not any(map(is_staging, names)):
+        if (
+            self._is_untouched(partition)
+            and cleaning.is_clean(state)
+            and not any(map(is_staging, names))
+        ):
             return CleaningOutcome(
                 partition=str(partition.name),
                 removed=(),
                 kept=(),
                 oldest=oldest,
-                unknown=UnknownPaths.of(unknown),
+                unknown=unknown_paths.UnknownPaths.of(unknown),
             )
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
-        tagged = held_by_tags(tags, partition.name, self._time_s())
+        tagged = cleaning.held_by_tags(tags, partition.name, self._time_s())
         # Request the readers after listing the directory, and after reading the tags. Then the
         # readers include each transaction that listed the directory before this cleaner. The
         # readers then also include each transaction that still reads the version of a removed tag.
@@ -145,7 +128,7 @@ class Cleaner:
         first_seen = _first_seen(notes, partition, self._time_s())
         current_table = self._table_now()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
-        plan = plan_cleaning(
+        plan = cleaning.plan_cleaning(
             state,
             staging_directories(partition, names),
             first_seen,
@@ -155,7 +138,7 @@ class Cleaner:
             retention_s=max(self.spec.retention_s, readable_for(current_table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=held_or_read(state, tagged, first_seen, readers, note),
+            held=cleaning.held_or_read(state, tagged, first_seen, readers, note),
         )
         plan = dataclasses.replace(plan, unknown=unknown)
         why_not = turned_off(current_table)
@@ -181,19 +164,21 @@ class Cleaner:
         ready = ready_entries(self.client, self.table, partition)
         txns = self.client.valid_txns()
         state_after, _ = self._state(partition, txns)
-        notes.note_first_seen(partition.name, still_of_use(first_seen, state_after))
+        notes.note_first_seen(partition.name, cleaning.still_of_use(first_seen, state_after))
         ready = committed_entries(self.client, ready, txns, notes)
-        marked = mark_cleaned(self.client, ready, notes) if is_clean(state_after) else ()
+        marked = mark_cleaned(self.client, ready, notes) if cleaning.is_clean(state_after) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
 
-    def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
+    def _without_shared(
+        self, partition: PartitionInfo, plan: cleaning.CleaningPlan
+    ) -> cleaning.CleaningPlan:
         """Keep files that another table of the metastore may read.
 
-        A replaced directory needs no check: its rows are in the directory that has replaced it. An
-        aborted directory raises OtherOwnerError, because the other table may have committed it.
+        The rows of a replaced directory are in its replacement, so it needs no check. An aborted
+        directory raises OtherOwnerError, because the other table may have committed it.
         """
         reasons = {}
         for removal in plan.remove:
@@ -219,12 +204,13 @@ class Cleaner:
                 reasons[removal.path] = why
         return plan.keeping(reasons)
 
-    def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
+    def _look_again(
+        self, plan: cleaning.CleaningPlan, seen: Mapping[str, FirstSeen]
+    ) -> cleaning.CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
 
-        A reader that locked this table late may be an older transaction that first had locks only
-        on other tables. A transaction that begins later sees the replacements, because the notes
-        are already written.
+        Such a reader may be an older transaction that first had locks only on other tables. One
+        that begins later sees the replacements, because the notes are already written.
         """
         if not any(removal.replaced_by for removal in plan.remove):
             return plan
@@ -233,13 +219,15 @@ class Cleaner:
         waited_for: list[Reader] = []
         for removal in plan.remove:
             first_seen = seen.get(removal.replaced_by)
-            earlier_readers = () if first_seen is None else readers_before(first_seen, readers)
+            earlier_readers = (
+                () if first_seen is None else cleaning.readers_before(first_seen, readers)
+            )
             if earlier_readers:
                 waited_for += earlier_readers
                 reasons[removal.path] = str(earlier_readers[0])
         return plan.keeping(reasons, waited_for)
 
-    def _confirm_writers(self, partition: PartitionInfo, plan: CleaningPlan) -> None:
+    def _confirm_writers(self, partition: PartitionInfo, plan: cleaning.CleaningPlan) -> None:
         """Confirm the ledger's entries of writes whose directories this cleaning removes."""
         location = partition.location.rstrip("/")
         paths = [f"{location}/{r.path}" for r in plan.remove if r.replaced_by]
@@ -262,24 +250,23 @@ class Cleaner:
     def _with_horizon(
         self,
         partition: PartitionInfo,
-        plan: CleaningPlan,
+        plan: cleaning.CleaningPlan,
         seen: dict[str, FirstSeen],
         past: VersionNotes,
-    ) -> tuple[CleaningPlan, Horizon | None]:
+    ) -> tuple[cleaning.CleaningPlan, Horizon | None]:
         """Write a horizon before versions become unreadable; keep files that open readers may need.
 
-        A transaction that reads an earlier version reads our notes first. So files are kept for
-        transactions that may have read the notes before the horizon was written. The cleaner reads
-        tags after it has written the horizon. `versions.tags.make_tag` reads horizons after it has
-        written its tag. So this method sees the tag, or `make_tag` sees the horizon. A note of the
-        horizon is added to `seen`.
+        A transaction that reads an earlier version reads our notes first, so files are kept for
+        those that may have read them before the horizon was written. The cleaner reads tags after
+        it has written the horizon, and `versions.tags.make_tag` reads horizons after it has written
+        its tag, so one of them sees the other. A note of the horizon is added to `seen`.
         """
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
         ends = max((r.ends for r in plan.remove), default=WriteId(0))
         if not ends:
             return self._without_tagged(partition, plan, seen, past), None
-        name = f"{HORIZON}{ends}"
+        name = f"{cleaning.HORIZON}{ends}"
         horizon = Horizon(
             partition=partition.name,
             write_id=ends,
@@ -295,26 +282,26 @@ class Cleaner:
         horizon = dataclasses.replace(horizon, high_watermark=first.high_watermark, at_s=first.at_s)
         readers = self._readers(self.client.valid_txns())
         plan = self._without_tagged(partition, plan, seen, past)
-        why_not = waits_for(seen[name], readers, self._time_s(), 0.0)
+        why_not = cleaning.waits_for(seen[name], readers, self._time_s(), 0.0)
         if why_not is None:
             return plan, horizon
         ending = (removal.path for removal in plan.remove if removal.ends)
-        earlier_readers = readers_before(seen[name], readers)
+        earlier_readers = cleaning.readers_before(seen[name], readers)
         return plan.keeping(dict.fromkeys(ending, why_not), earlier_readers), horizon
 
     def _without_tagged(
         self,
         partition: PartitionInfo,
-        plan: CleaningPlan,
+        plan: cleaning.CleaningPlan,
         seen: dict[str, FirstSeen],
         past: VersionNotes,
-    ) -> CleaningPlan:
+    ) -> cleaning.CleaningPlan:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
-        reasons = held_by_tags(past.noted_tags(self._tags), partition.name, self._time_s())
+        reasons = cleaning.held_by_tags(past.noted_tags(self._tags), partition.name, self._time_s())
         for removal in plan.remove:
             if removal.path in reasons and removal.replaced_by:
-                seen[f"{HELD}{removal.path}"] = seen[removal.replaced_by]
+                seen[f"{cleaning.HELD}{removal.path}"] = seen[removal.replaced_by]
         return plan.keeping(reasons)
 
     def _time_s(self) -> float:
@@ -330,7 +317,7 @@ class Cleaner:
         """Remove staging directories at the table location of a partitioned table."""
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
         names = list_directories(*open_location(whole.location))
-        plan = plan_staging(
+        plan = cleaning.plan_staging(
             staging_directories(whole, names),
             self.client.valid_txns(),
             now_s=self.now_s(),
@@ -343,17 +330,16 @@ class Cleaner:
     def clean_unknown(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
         """List the unknown paths between the partitions of a table; remove old files if requested.
 
-        Such a file belongs to no version of the table, so neither tags nor horizons need it. The
-        cleaner waits for a day after it first wanted to remove the file, and for the readers that
-        were open then. If there are unknown paths, the partitions are read again, because a writer
-        may have added some.
+        No version needs such a file, so neither tags nor horizons do. The cleaner waits for a day
+        after it first wanted to remove it, and for the readers that were open then. If there are
+        unknown paths, the partitions are read again, because a writer may have added some.
         """
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
-        unknown, listing = unknown_between(self.table, partitions, self.now_s())
+        unknown, listing = unknown_paths.unknown_between(self.table, partitions, self.now_s())
         if unknown:
-            places = Places.of(self.table, self.client.list_partitions(self.table))
+            places = unknown_paths.Places.of(self.table, self.client.list_partitions(self.table))
             unknown = tuple(entry for entry in unknown if places.leaves(entry.path))
-        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=unknown)
+        plan = cleaning.CleaningPlan(remove=(), keep=(), unseen=(), unknown=unknown)
         if self.spec.unknown_age_s is None or not any(entry.is_removable for entry in unknown):
             return _outcome(whole, plan)
         notes = TableNotes.of(self.table)
@@ -361,7 +347,7 @@ class Cleaner:
         first_seen = _first_seen(notes, whole, note_s)
         txns = self.client.valid_txns()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=note_s)
-        plan = plan_unknown(
+        plan = cleaning.plan_unknown(
             unknown,
             first_seen,
             note,
@@ -395,15 +381,15 @@ class Cleaner:
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.
 
-        If the user has no permission to list uploads, the outcome says so. A lifecycle rule of the
-        bucket can then abort the uploads.
+        If the user may not list uploads, the outcome says so; a lifecycle rule of the bucket can do
+        it.
         """
         where = PartitionInfo(name=PartitionName(), location=location)
         try:
             uploads = open_uploads(location)
             txns = self.client.valid_txns()
             ref = self.table.ref
-            dead_uploads = plan_uploads(
+            dead_uploads = cleaning.plan_uploads(
                 uploads,
                 txns,
                 self.client.valid_write_ids([ref], txns)[ref],
@@ -415,10 +401,10 @@ class Cleaner:
                 give_up(location, [upload for upload, _ in dead_uploads])
         except errors.LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
-            kept = Removal(path=location, why=str(error), size_bytes=0)
-            return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
+            kept = cleaning.Removal(path=location, why=str(error), size_bytes=0)
+            return _outcome(where, cleaning.CleaningPlan(remove=(), keep=(kept,), unseen=()))
         removed = tuple(removal for _, removal in dead_uploads)
-        return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
+        return _outcome(where, cleaning.CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
         """Return True if neither the queue nor our notes mention the partition."""
@@ -455,11 +441,7 @@ class Cleaner:
         return state, listing
 
     def _table_now(self) -> TableInfo:
-        """Return the table's current definition, if it is still the table that is cleaned.
-
-        A run may reach a partition long after its beginning. Meanwhile, the owner may have turned
-        off the cleaning, or dropped the table and created it again.
-        """
+        """Return the table's definition now; its owner may have turned off the cleaning."""
         table = self.client.get_table(self.table.ref)
         if table.table_id != self.table.table_id:
             raise errors.TableChangedError(table=self.table.ref, what="table_id")
@@ -473,21 +455,18 @@ def turned_off(table: TableInfo) -> str | None:
 
 
 def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> dict[str, FirstSeen]:
-    """Return the notes of when a cleaner first saw each name, without times in the future.
-
-    A machine whose clock was ahead may have noted such times. The paths would be kept until then.
-    """
+    """Return when a cleaner first saw each name; a clock that was ahead noted a future time."""
     return {
         name: dataclasses.replace(note, at_s=min(note.at_s, now_s))
         for name, note in notes.first_seen(partition.name).items()
     }
 
 
-def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:
+def _outcome(partition: PartitionInfo, plan: cleaning.CleaningPlan) -> CleaningOutcome:
     return CleaningOutcome(
         partition=str(partition.name),
         removed=plan.remove,
         kept=plan.keep,
         waited_for=plan.waited_for,
-        unknown=UnknownPaths.of(plan.unknown),
+        unknown=unknown_paths.UnknownPaths.of(plan.unknown),
     )

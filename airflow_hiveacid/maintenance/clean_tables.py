@@ -1,8 +1,6 @@
 """The cleaning job: the partitions of all its tables side by side, then their other places.
 
-Input is a metastore and a spec. Output is the run with the totals of each table, or the outcomes of
-the only table. A table or partition that cannot be cleaned does not stop the others. Needs no
-Spark.
+A table or partition that cannot be cleaned does not stop the others. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ log = logging.getLogger("hiveacid")
 class TableCleaning:
     """The cleaning of one table: first of its partitions, in any order, then of the other places.
 
-    `why_not` is the reason if cleaning is turned off for the table. Otherwise `why_not` is None.
+    `why_not` is the reason if cleaning is turned off for the table, else None.
     """
 
     cleaner: Cleaner
@@ -62,7 +60,11 @@ class TableCleaning:
     ) -> TableCleaning:
         """Prepare the cleaning of a table; it must not be created again meanwhile."""
         on_step("table")
-        first = _cleanable(client, ref, spec)
+        first = client.get_table(ref)
+        check_cleanable(first)
+        if not spec.plan_only:
+            check_publishable(ref, first.location)
+            check_writable(first.location)
         partitions = partitions_of(client, first, spec.partition)
         if not spec.plan_only:
             # First end the queue entries of dead workers. While a compaction seems to run, no
@@ -118,11 +120,10 @@ class TableCleaning:
 class CleanedTable:
     """The totals of one table with something to remove or keep, or with unknown files.
 
-    `partitions` is the number of partitions from which something was (or would be) removed.
-    `removed` and `kept` are numbers of directories, with their sizes in bytes. `why_kept` is the
-    reason for the largest kept directory, or empty. `unknown` and `unknown_bytes` are the number
-    and size of the files and directories that no metadata knows, and `largest_unknown` is the path
-    of the largest one, or empty.
+    `partitions` counts those from which something was (or would be) removed. `removed` and `kept`
+    are numbers of directories. `why_kept` is the reason for the largest kept directory. `unknown`
+    files and directories are those that no metadata knows; `largest_unknown` is the path of the
+    largest.
     """
 
     table: str
@@ -201,7 +202,8 @@ class TablesCleaning(many_tables.TablesRun):
         """Skip a table for which cleaning is turned off."""
         self.skipped[str(table.ref)] = why
         if self.is_of_table:
-            self.outcomes.append(_left_alone(table, why))
+            kept = Removal(path=table.location, why=why, size_bytes=0)
+            self.outcomes.append(CleaningOutcome(partition="", removed=(), kept=(kept,)))
 
     def add(
         self,
@@ -258,11 +260,8 @@ def clean_tables(
 ) -> TablesCleaning:
     """Clean all transactional tables with matching names, or one partition of the only table.
 
-    Raises:
-        InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
-        FencedError: a newer copy of the job is running.
-        TaskKilledError: Airflow has killed the task.
-        PartitionsFailedError: a table or partition failed. The others are done.
+    Raise InputError if a table named without a wildcard is missing or of the wrong kind, and
+    PartitionsFailedError if some of the tables or partitions failed. The others are done.
     """
     run = TablesCleaning(spec=spec)
     clean_matching(client, run, on_step)
@@ -320,15 +319,6 @@ def _clean(
         run.add(cleaning.table, of_partitions[ref], of_others.get(ref, ()))
 
 
-def _cleanable(client: MetastorePort, ref: TableRef, spec: CleanSpec) -> TableInfo:
-    table = client.get_table(ref)
-    check_cleanable(table)
-    if not spec.plan_only:
-        check_publishable(table.ref, table.location)
-        check_writable(table.location)
-    return table
-
-
 def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) -> list[str]:
     """Return the sorted locations where dead workers may have left incomplete uploads."""
     roots = set(locations)
@@ -336,11 +326,6 @@ def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) ->
         within = f"{table.location.rstrip('/')}/"
         roots = {table.location, *(p for p in roots if not p.startswith(within))}
     return [location for location in sorted(roots) if publishes_files(scheme_of(location))]
-
-
-def _left_alone(table: TableInfo, why: str) -> CleaningOutcome:
-    removal = Removal(path=table.location, why=why, size_bytes=0)
-    return CleaningOutcome(partition="", removed=(), kept=(removal,))
 
 
 def forget_unreadable(

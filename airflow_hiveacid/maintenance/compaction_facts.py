@@ -1,6 +1,5 @@
 """The facts of a partition, without Spark: whether its compaction is due, and why.
 
-Input is a metastore and a spec. Output is a plan for each partition, under a compactor's snapshot.
 Nothing is claimed, and no file is changed.
 """
 
@@ -50,8 +49,6 @@ from airflow_hiveacid.versions.keeping import opted_out_of
 Requests = Mapping[PartitionName | None, queue.CompactionEntry]
 
 NOTHING: Final = "none"
-"""The kind of an outcome without a compaction."""
-
 OVERDUE_S: Final = 7 * 86400.0
 """The age of its oldest delta at which a partition that is due comes before all younger ones."""
 
@@ -115,9 +112,9 @@ class CompactionFacts:
     """The facts of a partition that decide whether to compact it.
 
     `known` is a snapshot from the beginning of the run, restricted to the write IDs that a
-    compactor may process. It suffices to see which partitions need no compaction. Each compaction
-    plans again under the snapshot of its own transaction. `request` is the pending request of
-    another client for this partition, if there is one. Our compaction also fulfils this request.
+    compactor may process. It shows which partitions need no compaction; each compaction plans again
+    under its own snapshot. `request` is another client's pending request, which our compaction also
+    fulfils.
     """
 
     table: TableInfo
@@ -144,9 +141,9 @@ class CompactionFacts:
     def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
         """Return the plan that a compaction would have now; claim nothing.
 
-        An automatic compaction does not compact a partition that is paused after failures. If the
-        job serves the queue and there is nothing to compact, refuse the request, as Hive's worker
-        does. Otherwise it would wait forever, and so would its client.
+        An automatic compaction skips a partition that is paused after failures. If the job serves
+        the queue and there is nothing to compact, refuse the request, as Hive's worker does;
+        otherwise it and its client would wait forever.
         """
         if self.spec.choice is CompactionChoice.QUEUED:
             return self._requested(client)
@@ -175,9 +172,8 @@ class CompactionFacts:
     def _planned(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan; report a request if the plan can include none of its writes.
 
-        A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
-        open write ID, and ignores directories above the end of the list of write IDs. The list of a
-        4.0.1 metastore may end too early.
+        A compactor sees only writes below the lowest open write ID, and ignores directories above
+        the end of the list of write IDs, which may end too early on a 4.0.1 metastore.
         """
         plan = self._wanted(client, state)
         is_requested = self.spec.choice is not CompactionChoice.AUTO
@@ -204,11 +200,7 @@ class CompactionFacts:
         return NoCompaction(why=why, is_hindered=True)
 
     def _wanted(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan for the job's choice, or for another client's request.
-
-        A request for a major compaction comes first, because it includes the work of a minor
-        compaction.
-        """
+        """Return the plan for the job's choice, or for another client's request."""
         choice, request = self.spec.choice, self.request
         if request is None:
             return self.decide(client, state, choice)
@@ -301,10 +293,10 @@ def read_facts(
     find: Callable[[Requests], Sequence[PartitionInfo]],
     neighbours: Neighbours | None = None,
 ) -> list[CompactionFacts]:
-    """Read the facts of a table's partitions; end the queue entries of dead workers.
+    """Read the facts of a table's partitions; unless it only plans, end entries of dead workers.
 
-    If the job only plans, this function ends no entries. `find` gets the pending requests of other
-    clients, by partition (None is the whole table), and returns the partitions.
+    `find` gets the pending requests of other clients, by partition (None is the whole table), and
+    returns the partitions.
     """
     check_can_serve(client, spec.choice)
     neighbours = Neighbours() if neighbours is None else neighbours
@@ -332,8 +324,7 @@ def read_facts(
 def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
     """Raise MetastoreVersionError if the metastore does not let our workers compact.
 
-    By choice 'queued', it must also let them serve the queue, which a 3.1 metastore does not, and
-    one that may ignore the pools of the queue.
+    For the choice 'queued', it must also have a queue with pools, which 3.1 has not.
     """
     if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
         raise errors.MetastoreVersionError(

@@ -83,11 +83,10 @@ class TablesPlan(TablesRun):
     """The plan of one job, and what came of it. Mutable.
 
     `due` are the partitions to compact, in the order of the work, each with its planned outcome,
-    which does not keep the plan's list of files in memory. `outcomes` are those of
-    partitions that were compacted, planned or left, by table; if the job is of one table, also of
-    those that are not due. `table` is the only table of such a job. `parts` are the parts of tables
-    that are about to be planned. `window_ended` is True if the
-    job has left partitions, or all, because its window has ended.
+    which does not keep the plan's list of files in memory. `outcomes` are those of partitions that
+    were compacted, planned or left, by table; if the job is of one table, also of those that are
+    not due. `parts` are the parts of tables that are about to be planned. `window_ended` is True if
+    the job has left partitions because its window has ended.
     """
 
     spec: CompactSpec
@@ -174,14 +173,9 @@ def _record(outcome: CompactionOutcome) -> dict[str, JsonValue]:
 def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
     """Plan the compaction of all transactional tables with matching names, or of one partition.
 
-    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers. The
-    partitions with the highest score come first, after those that are overdue
-    (`CompactionOutcome.rank`). If the job serves the queue, the partitions with the oldest requests
-    come first.
-
-    Raises:
-        InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
-        FencedError: a newer copy of the job is running.
+    Unless the spec is `plan_only`, also end the queue entries of dead workers. The partitions with
+    the highest score come first, after those that are overdue (`CompactionOutcome.rank`); if the
+    job serves the queue, those with the oldest requests.
     """
     run = TablesPlan(spec=spec)
     for group in grouped(_tables(client, run)):

@@ -1,10 +1,9 @@
 """A table before its conversion: its files, reasons to refuse, and an interrupted conversion.
 
-A survey reads a metastore and changes nothing. A recovery undoes an interrupted conversion, or
-finishes it if it was verified; its input is the conversion's note and the existing files. Its
-caller holds an exclusive lock, and passes a `guard` that raises an error if the lock is lost.
-Without the lock, another job may work on the same note. Must not depend on Spark, since a plan does
-not need it.
+A survey changes nothing, and needs no Spark. A recovery undoes an interrupted conversion, or
+finishes it if it was verified, by its note and the existing files. Its caller holds an exclusive
+lock, and passes a `guard` that raises an error if the lock is lost: another job may then work on
+the note.
 """
 
 from __future__ import annotations
@@ -41,6 +40,8 @@ from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import row_type
 
+log = logging.getLogger("hiveacid")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionSurvey:
@@ -75,11 +76,7 @@ class ConversionSurvey:
         return conversion.outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """Raise ConversionRefusedError if the table cannot be converted.
-
-        The check uses the table's definition, the names of its files, and the footers of Parquet
-        files.
-        """
+        """Raise ConversionRefusedError if definition, file names or Parquet footers forbid it."""
         why = conversion.why_not_table(table, self.to)
         if why is None:
             why = self._why_not_partitions(table)
@@ -181,9 +178,8 @@ class ConversionSurvey:
     ) -> list[Move]:
         """Return the files to move, and their new paths.
 
-        Only files of directories that are live with `write_ids` are moved out; other directories
-        refuse the conversion. `own` is the write ID of the delta for the moved files; None to move
-        files out of deltas.
+        Only files of live directories are moved out; others refuse the conversion. `own` is the
+        write ID of the delta for the moved files; None to move files out of deltas.
         """
         listings = self.listings(table)
         if own is not None:
@@ -200,9 +196,6 @@ class ConversionSurvey:
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:
     """Return the list of valid write IDs of a table that never had a transactional write."""
     return ValidWriteIdList.parse(f"{ref}:0:{LONG_MAX}::")
-
-
-log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,8 +244,16 @@ class WayBack:
             raise errors.StorageError(
                 f"{remainder[0]} was moved again while it was moved back; try again"
             )
-        for uri in sorted(_made_by(note)):
-            _remove_empty(uri)
+        made = {
+            f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
+            for move in note.moves
+            if "/" in move.target
+        }
+        for uri in sorted(made):
+            location, _, name = uri.rpartition("/")
+            if files := files_below(location, name):
+                raise errors.StorageError(f"{location}/{files[0].path} still exists; try again")
+            delete_directory(*open_location(uri))
         ConversionNote.remove(table.location)
 
     def tidy(self, note: ConversionNote) -> None:
@@ -299,8 +300,7 @@ class WayBack:
 def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
     """Return why files cannot be moved back out of a delta; None if they can.
 
-    An undo would hide directories that were added after the move. Writers can add such directories
-    only if the table is already insert-only.
+    An undo would hide later directories, which writers add only to an insert-only table.
     """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         return None
@@ -329,18 +329,3 @@ def _directories(listing: Listing) -> set[str]:
     return set(
         filter(looks_like_directory_name, (d.partition("/")[0] for d in listing.directories))
     )
-
-
-def _made_by(note: ConversionNote) -> set[str]:
-    return {
-        f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
-        for move in note.moves
-        if "/" in move.target
-    }
-
-
-def _remove_empty(uri: str) -> None:
-    location, _, name = uri.rpartition("/")
-    if files := files_below(location, name):
-        raise errors.StorageError(f"{location}/{files[0].path} still exists; try again")
-    delete_directory(*open_location(uri))

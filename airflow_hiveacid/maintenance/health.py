@@ -1,8 +1,8 @@
 """The health of a table's partitions, measured with one snapshot and one listing per partition.
 
-A partition is measured with the write ID list that a compactor would use. Data files are not
-opened. Only to count deleted rows, the footers of delete deltas are read. No transaction is opened.
-With the last look of a poll, only partitions that may have changed since are listed again.
+A partition is measured with the write ID list of a compactor, without a transaction. Files are not
+opened, except the footers of delete deltas to count deleted rows. With the last look of a poll,
+only partitions that may have changed since are listed again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 class MeasuredTable:
     """The health of a table's partitions, with the snapshot under which they were measured.
 
-    An unpartitioned table has exactly one value in `healths`; a partitioned table without
-    partitions has none. `look` is for the next measurement of a whole partitioned table.
+    An unpartitioned table has exactly one value in `healths`. `look` is for the next measurement of
+    a whole partitioned table.
     """
 
     table: TableInfo
@@ -63,10 +63,6 @@ class _Roots:
     known: tuple[TableHealth, ...] = ()
 
 
-def _every_partition(_: TableInfo, healths: tuple[TableHealth, ...]) -> Collection[str]:
-    return {health.partition for health in healths}
-
-
 def measure(  # noqa: PLR0913 - what to measure, and what need not be measured again
     client: MetastorePort,
     ref: TableRef,
@@ -75,7 +71,7 @@ def measure(  # noqa: PLR0913 - what to measure, and what need not be measured a
     counts_rows: bool = False,
     small_file_bytes: int = SMALL_FILE_BYTES,
     last: LastLook | None = None,
-    reached: _Reached = _every_partition,
+    reached: _Reached = lambda _, healths: {health.partition for health in healths},
 ) -> MeasuredTable:
     """Measure a table, or one partition of it; the call blocks.
 
@@ -83,11 +79,6 @@ def measure(  # noqa: PLR0913 - what to measure, and what need not be measured a
     that is dropped during the call. With the `last` look of the same condition, list only the
     partitions that may have changed since, and those that `reached` names among the remembered
     healths. So every finding follows from a new listing. The ages in other healths are outdated.
-
-    Raises:
-        InputError: the table or partition does not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not answer.
-        StorageError: a directory cannot be listed, or a footer cannot be read.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:

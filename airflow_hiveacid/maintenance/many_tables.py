@@ -1,10 +1,7 @@
 """The tables of a maintenance job, its parallel work, and its failed and skipped tables.
 
-Input is names and patterns of tables; one table is a list of one. A table or partition that cannot
-be maintained does not stop the others. At the end, one error reports the failures.
-
-The work on each partition has its own connection. If the work succeeds, another partition reuses
-the connection.
+A table or partition that cannot be maintained does not stop the others; at the end, one error
+reports the failures. The work on each partition has its own connection, which another reuses.
 """
 
 from __future__ import annotations
@@ -60,9 +57,9 @@ def each_piece(
 ) -> list[_R | errors.HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
-    After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
-    does not answer for many pieces in a row, because each of the others would wait for it, too. The
-    pieces that were not started get the same error. `name` names a piece in the log.
+    After an error of `ENDS_ALL`, or if the metastore does not answer for many pieces in a row, no
+    further piece is started, and those that are left get the same error. `name` names a piece in
+    the log.
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
     queue = _Left(range(len(pieces)))
@@ -204,9 +201,8 @@ class TableOrPartition:
 class TablesRun:
     """The run of one job, in the order of its findings. Mutable.
 
-    `neighbours` lists the metastore's tables at most once, for all tables of the job. `skipped` has
-    the reasons by table, `failed` the errors by table and partition. `tables` and `partitions` are
-    the numbers of those in the metastore. `unlisted` is the number of failed tables whose
+    `neighbours` lists the metastore's tables at most once. `skipped` has the reasons by table,
+    `failed` the errors by table and partition. `unlisted` is the number of failed tables whose
     partitions are unknown. If `is_of_table`, the run keeps the outcome of each partition of the
     only table, and a dropped table or partition has failed.
     """
@@ -278,13 +274,9 @@ class TablesRun:
         return [result for _, result in succeeded]
 
     def check(self, done: Mapping[str, str]) -> None:
-        """Raise an error if a table or partition failed.
+        """Raise the only table's or partition's error, or PartitionsFailedError, if any failed.
 
         `done` has the outcomes of the other tables or partitions as text, by name.
-
-        Raises:
-            HiveAcidError: the job's only table or only partition failed.
-            PartitionsFailedError: at least one of several failed; the error lists what is done.
         """
         if not self.failed:
             return

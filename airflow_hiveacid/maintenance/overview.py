@@ -47,15 +47,12 @@ class PastNotes:
 class Overview:
     """A table as it was at the start of a cleaner's run.
 
-    `now_s` is the time by the metastore's clock. `now_s` is None if no guarantee, version or tag
-    depends on the time. `past` contains the notes on past versions, or is None.
-
-    `waiting` are the partitions (None for the whole table) with a compaction that is ready for
-    cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
-    `TableNotes.noted`. `tags` contains the tags that existed when the run began. The keys of `tags`
-    are the files of these tags, so the cleaner need not read these files again. `notes` are the
-    table's notes. `notes` has a listing of its directory from the start of the run. `unconfirmed`
-    are ledger entries of drivers that may have been killed directly after their commit.
+    `now_s` is the time by the metastore's clock, or None if nothing depends on it. `waiting` are
+    the partitions (None for the whole table) with a compaction that is ready for cleaning. `noted`
+    are the partitions with notes of an earlier cleaner (`TableNotes.noted`). The keys of `tags` are
+    the files of these tags, so they need not be read again. `notes` has a listing of its directory.
+    `unconfirmed` are ledger entries of drivers that may have been killed directly after their
+    commit.
     """
 
     txns: ValidTxnList
@@ -72,10 +69,7 @@ class Overview:
     def of(
         cls, client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
     ) -> Overview:
-        """Read all facts; read the queue first, so that the snapshot covers every queue entry.
-
-        If `notes` is None, the table's notes are read again.
-        """
+        """Read all facts; read the queue first, so that the snapshot covers every queue entry."""
         notes = VersionNotes.of(table).listed_once() if notes is None else notes
         files = HiddenFiles(table.location) if notes.files is None else notes.files
         noted = TableNotes.of(table).noted(files)
@@ -122,9 +116,8 @@ def with_past(
 def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the notes of our compactions that no longer wait for cleaning.
 
-    Hive's cleaner may have marked them as cleaned. A compactor writes its note while its queue
-    entry is in progress, and the notes are listed before the queue. So if an entry is no longer in
-    progress, its compaction has ended.
+    Hive's cleaner may have marked them. A compactor writes its note while its entry is in progress,
+    and the notes are listed before the queue: an entry that is not in progress has ended.
     """
     if notes.files is None:
         return

@@ -35,10 +35,7 @@ _Place = tuple["Identity", ...]
 
 @dataclass(slots=True, kw_only=True)
 class Neighbours:
-    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once.
-
-    Jobs of many tables share one, so that they list the metastore's tables at most once.
-    """
+    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once."""
 
     _lock: Lock = field(default_factory=Lock, repr=False)
     _tables: tuple[tuple[TableInfo, _Place], ...] | None = field(default=None, repr=False)
@@ -55,7 +52,9 @@ class Neighbours:
         `locations` are those of its partitions. A flat table around the table's directory does not
         count: the table's files are its own.
         """
-        mine = [identities(location) for location in _outermost(table, locations)]
+        within = f"{table.location.rstrip('/')}/"
+        outermost = {table.location, *(p for p in locations if not p.startswith(within))}
+        mine = [identities(location) for location in outermost]
         for neighbour, place in self._others(client, table):
             if any(place[0] == own[0] for own in mine):
                 return f"{neighbour.ref} has the same location, {neighbour.location}"
@@ -130,11 +129,6 @@ def _overlap(one: _Place, other: _Place) -> bool:
     return one[0] in other or other[0] in one
 
 
-def _outermost(table: TableInfo, locations: Iterable[str]) -> set[str]:
-    within = f"{table.location.rstrip('/')}/"
-    return {table.location, *(place for place in locations if not place.startswith(within))}
-
-
 def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[TableInfo, _Place]]:
     """Yield all tables with their places; add the databases and tables without one to `unread`."""
     for db in client.list_databases():
@@ -163,10 +157,7 @@ _RESTORED: Final = (
 def check_owner(
     client: MetastorePort, table: TableInfo, neighbours: Neighbours, *, plan_only: bool = False
 ) -> None:
-    """Check that a table owns its directory; note this, unless the job only plans.
-
-    If another table, or the table of another metastore, has the directory, raise OtherOwnerError.
-    """
+    """Raise OtherOwnerError unless a table owns its directory; note it in a job that acts."""
     mine, noted = _owner(client, table), noted_owner(table.location)
     if noted is not None:
         _require_metastore(table, noted, mine.metastore)
@@ -193,8 +184,7 @@ def check_owner(
 def check_metastore(client: MetastorePort, table: TableInfo) -> None:
     """Check that no note says that a table's directory belongs to another metastore.
 
-    A writer calls this before it removes files of an aborted transaction. In another metastore, the
-    transaction with this ID may be committed.
+    There, the transaction whose files a writer removes as aborted may be committed.
     """
     noted = noted_owner(table.location)
     if noted is not None:
@@ -246,10 +236,7 @@ def check_known_writes(
 
 
 def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNote]) -> None:
-    """Raise OtherOwnerError if a note says that a write was committed which is aborted here.
-
-    Then another metastore has committed the write.
-    """
+    """Raise OtherOwnerError if a note says that a write which is aborted here was committed."""
     for directory in state.aborted:
         name = directory.name
         if name.visibility_txn_id is not None:

@@ -1,7 +1,6 @@
 """What a cleaning changes: the paths that its plan names, and entries of the queue.
 
-A path that was replaced after it was listed stays. The entries of a clean partition are marked as
-cleaned or, if their compactions were aborted, ended.
+A path that was replaced after it was listed stays.
 """
 
 from __future__ import annotations
@@ -135,10 +134,9 @@ def committed_entries(
     """Return the entries of committed compactions; end entries of aborted compactions.
 
     When an entry is marked as cleaned, the server forgets which transactions up to its write ID
-    were aborted. A compactor may be killed after it has marked its entry, but before it
-    commits. Then the table still consists of the compaction's inputs. The inputs contain rows
-    of these aborted transactions. The server may also have forgotten the compaction's own
-    aborted transaction. So an entry that does not show its commit waits for the next cleaning.
+    were aborted. A compactor may be killed after it has marked its entry, but before it commits:
+    the table then still has its inputs, with rows of aborted transactions. So an entry that does
+    not show its commit waits for the next cleaning.
     """
     committed = []
     for entry in ready:
@@ -158,9 +156,8 @@ def mark_cleaned(
 ) -> tuple[int, ...]:
     """Mark finished compactions as cleaned in the queue, whichever client made them.
 
-    The partition has no replaced and no aborted files, so nothing is left for another cleaner.
-    To mark an entry, the server needs the highest write ID of its compaction. Without this
-    write ID, the server would forget too many aborted transactions.
+    The partition has no replaced and no aborted files. Without the highest write ID of the
+    compaction, the server would forget too many aborted transactions.
     """
     marked: list[int] = []
     for entry in ready:

@@ -1,9 +1,8 @@
 """Every file below a table's directories and below other locations, and why it is still there.
 
-Input is a table, its partitions, and URIs. Output also has the files that readers ignore: replaced,
-aborted, staged and hidden files, and files of dropped partitions. A planned cleaning gives the
-reasons of replaced, aborted and staged files; the table's state gives those of the other files.
-This module changes nothing, and must not depend on Spark or on the content of files.
+That includes files that readers ignore: replaced, aborted, staged and hidden files, and files of
+dropped partitions. A planned cleaning gives the reasons of those that it would remove or keep. This
+module changes nothing, and needs neither Spark nor the content of files.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ class StoredFile:
     """A file below a table's directories, or below another location.
 
     `entry.path` is relative to `root`. `partition` is None if the metastore knows no partition that
-    contains the file. Then the path may still show the partition's values, `name`. `is_outside` is
-    True for a file that is not below the table's directories. `why_not` is the reason if the file,
-    or all of `root`, cannot be read.
+    contains the file; the path may still show the values, `name`. `is_outside` is True for a file
+    not below the table's directories. `why_not` is why the file, or all of `root`, cannot be read.
     """
 
     root: str
@@ -65,8 +63,8 @@ def stored_files(
 ) -> list[StoredFile]:
     """Return every file; a file that two partitions share is returned once for each of them.
 
-    `locations` are URIs of directories outside the table. A directory that cannot be listed because
-    permission is missing is an entry with `why_not`.
+    `locations` are URIs of directories outside the table. A directory that may not be listed is an
+    entry with `why_not`.
     """
     owners: dict[tuple[str, str], list[PartitionInfo]] = {}
     for info in partitions:
@@ -125,8 +123,6 @@ def _name_in(table: TableInfo, path: str) -> PartitionName | None:
 
 
 LIVE: Final = "it belongs to the table's current state"
-"""The reason of a file that readers read."""
-
 _HIDDEN: Final = "it is staged or hidden; remove it after its writer has ended"
 _UNKNOWN: Final = "it belongs to no state of the table; move it away or remove it"
 
@@ -149,11 +145,7 @@ class StillThere:
         return cls(client=client, cleaning=cleaning)
 
     def why(self, partition: PartitionInfo | None, path: str) -> str:
-        """Return why a file is still there.
-
-        `path` is relative to the location of the partition, or of the table if the file is outside
-        all partitions (None).
-        """
+        """Return why a file is still there; `path` is relative to its partition or table."""
         location = self.cleaning.table.location if partition is None else partition.location
         if location not in self._known:
             self._known[location] = self._reasons(partition)

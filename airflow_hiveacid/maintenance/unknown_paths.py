@@ -1,10 +1,8 @@
 """Files and directories below a table's directories that no metadata of the table knows.
 
-Input is the state of a partition, or a partitioned table with its partitions. Output has the path,
-size and age of each unknown file or directory, and whether a cleaning may remove it. Only a file
-that lies directly at the location of a partitioned full-ACID table may be removed: every other
-unknown path may contain rows, or may belong to another program, table or future partition. This
-module changes nothing.
+Only a file that lies directly at the location of a partitioned full-ACID table may be removed:
+every other unknown path may contain rows, or may belong to another program, table or future
+partition. This module changes nothing.
 """
 
 from __future__ import annotations
@@ -66,13 +64,14 @@ class UnknownPaths:
 def unknown_in(
     table: TableInfo, state: AcidState, listing: Listing, now_s: float
 ) -> tuple[UnknownPath, ...]:
-    """Return the unknown paths of a partition, or of a table without partitions.
+    """Return the unknown paths of a partition, or of a table without partitions; none is removed.
 
-    No cleaning removes them. The files of an unfinished write, and files that a cleaning removes
-    together with their directory, are not included. Hidden files are not included either.
+    Hidden files, those of an unfinished write, and those that are removed with their directory, are
+    not included.
     """
     files = {file.path: file for file in listing.files}
-    hidden = [path for path in listing.directories if "/" not in path and _is_foreign(path)]
+    top = [path for path in listing.directories if "/" not in path and names.is_hidden(path)]
+    hidden = [path for path in top if not _is_ours(path)]
     return (
         *(_of_file(files[path], why, now_s) for path, why in _not_data(table, state, listing)),
         *_of_directories(listing.location, dict.fromkeys(hidden, _HIDDEN), now_s),
@@ -82,11 +81,10 @@ def unknown_in(
 def unknown_between(
     table: TableInfo, partitions: Iterable[PartitionInfo], now_s: float
 ) -> tuple[tuple[UnknownPath, ...], Listing]:
-    """Return the unknown paths below a partitioned table's location, outside its partitions.
+    """Return the unknown paths between a table's partitions, and a listing of the files.
 
-    If no partition is below a directory, the directory is returned, not its content. The second
-    result is a listing of the files. If a directory between the partitions cannot be listed,
-    because permission is missing, the search ends there, and a warning says so.
+    If no partition is below a directory, the directory is returned, not its content. Where
+    permission to list is missing, the search ends with a warning.
     """
     places = Places.of(table, partitions)
     directories: dict[str, str] = {}
@@ -202,10 +200,6 @@ def _is_ours(name: str) -> bool:
     return name == HIDDEN_DIRECTORY or name.startswith(names.STAGING_PREFIX)
 
 
-def _is_foreign(name: str) -> bool:
-    return names.is_hidden(name) and not _is_ours(name)
-
-
 def _of_file(file: FileEntry, why: str, now_s: float, *, is_removable: bool = False) -> UnknownPath:
     return UnknownPath(
         path=file.path,
@@ -221,10 +215,9 @@ def _of_directories(
 ) -> Iterator[UnknownPath]:
     """Yield directories, given the reason for each path, with the total size below each.
 
-    The directories may belong to other users, and to programs that remove them meanwhile. A
-    cleaning must not fail because of them. A hidden directory is left out if it is empty, or if it
-    changed in the last day: each night, a cleaning would list those of running queries, and those
-    that Impala keeps.
+    Other users and programs may remove them meanwhile. A hidden directory is left out if it is
+    empty, or if it changed in the last day: each night, a cleaning would list those of running
+    queries, and those that Impala keeps.
     """
     fs, root = open_location(location)
 

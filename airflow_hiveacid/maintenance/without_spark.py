@@ -1,7 +1,4 @@
-"""Whole maintenance jobs that need no Spark: cleanings, and compactions with nothing due.
-
-Input is a metastore and a job's spec. Output is a `JobResult`, as for a Spark job.
-"""
+"""Whole maintenance jobs that need no Spark: cleanings, and compactions with nothing due."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ log = logging.getLogger("hiveacid")
 def done_on_worker(
     client: MetastorePort, job: JobSpec, on_step: Callable[[str], None]
 ) -> JobResult | None:
-    """Do a job as far as it needs no Spark; return its result, or None if it needs a driver.
-
-    `on_step` is called at each step of a cleaning.
-    """
+    """Do a job as far as it needs no Spark; return its result, or None if it needs a driver."""
     match job.job:
         case CleanSpec() as spec:
             return clean_on_worker(client, job, spec, on_step)
@@ -47,10 +41,9 @@ def clean_on_worker(
 def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -> JobResult | None:
     """Return the result of a compaction if no partition is due, or if the job only plans.
 
-    The result is None if the job must compact: a partition is due, or one of several tables or
-    partitions cannot be planned, because the others may be due. It is also None if the user has
-    requested minor or major compactions, which may wait for another client's compaction. If the
-    job's window ends during the plan, the partitions that are due are left.
+    The result is None if the job must compact: a partition is due, or may be, because it cannot be
+    planned; or the user has requested minor or major compactions, which may wait for another
+    client's. If the job's window ends during the plan, the partitions that are due are left.
     """
     if not spec.plan_only and spec.choice.insists:
         return None

@@ -90,9 +90,8 @@ _KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
 class NewTable:
     """A managed table to create. If `location` is None, the metastore chooses the directory.
 
-    `num_buckets` is 0 for an unbucketed table. `parameters` are set in addition to the parameters
-    that follow from `kind`. Only an insert-only table may have a `format` other than ORC.
-    `comments` are keyed by column.
+    `num_buckets` is 0 for an unbucketed table. `parameters` come on top of those of `kind`. Only an
+    insert-only table may have a `format` other than ORC. `comments` are keyed by column.
     """
 
     ref: TableRef
@@ -180,10 +179,7 @@ def _ref(table: Struct) -> TableRef:
 
 
 def storage_of(descriptor: Struct) -> Storage:
-    """Convert the format and SerDe of a StorageDescriptor to a `Storage`.
-
-    Both are needed to identify a file format: other SerDes also use the text input format.
-    """
+    """Convert a StorageDescriptor; a format has its own SerDe, because others read text, too."""
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""
     found = next(

@@ -146,8 +146,7 @@ class CompactionEntry:
     def has_failed(self) -> bool:
         """True if a compaction that was needed ended without a result.
 
-        Hive's workers refuse a request if there is nothing to compact. Our workers refuse their own
-        entry if they fail (docs/decisions/compaction-queue.md).
+        Hive's workers refuse a request if there is nothing to compact, ours if they have failed.
         """
         is_nothing = self.state is CompactionState.REFUSED and not self.has_our_worker
         return self.state.is_unsuccessful and not is_nothing and not self.is_committed
@@ -187,9 +186,8 @@ class CompactionEntry:
     def has_our_worker(self) -> bool:
         """True if our worker was the last to claim the entry, and has not marked it as compacted.
 
-        Our workers claim entries only from their own pools. The server clears the worker ID when
-        the entry is marked as compacted, and replaces it when another worker claims the entry.
-        Entries in the queue's history keep it.
+        The server clears the worker ID when the entry is marked as compacted, and replaces it when
+        another worker claims it. Entries in the queue's history keep it.
         """
         return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
 
@@ -259,10 +257,7 @@ class ClaimedCompaction:
 
     @classmethod
     def of_entry(cls, entry: CompactionEntry) -> Self:
-        """Return a claim for an entry that has no worker, or a dead worker.
-
-        Raises ValueError if the entry has ended, or is of a 3.1 metastore.
-        """
+        """Return a claim for an unfinished 4.x entry that has no worker, or a dead worker."""
         if entry.entry_id is None or not entry.state.is_pending:
             raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not unfinished")
         return cls(

@@ -1,7 +1,6 @@
 """The status of an unfinished queue entry: its owner, its progress, and the command that ends it.
 
-Input is an entry and the transactions that were read before it. Output is one sentence, which
-`explain`, the sensors and all refusals share. Makes no call, except in `unfinished`.
+`explain`, the sensors and all refusals share the sentence. Only `unfinished` makes a call.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from airflow_hiveacid.metastore.port import MetastorePort
 class EntryStatus:
     """An unfinished entry, and what is known about its compaction.
 
-    `txns` were read before the entry (`CompactionEntry.is_dead`). If `names_owners` is false, texts
+    `txns` were read before the entry (`CompactionEntry.is_dead`). Without `names_owners`, texts
     contain no names of users and hosts.
     """
 
@@ -84,10 +83,7 @@ class EntryStatus:
 
     @property
     def _may_be_open(self) -> bool:
-        """False if the entry has no transaction, or its transaction has ended.
-
-        Hive's rebalances commit without a mark; entries from before an upgrade of 3.1 have none.
-        """
+        """False if the entry has no transaction, or it has ended; Hive's rebalances set no mark."""
         txn_id = self.entry.txn_id
         return txn_id is not None and (
             txn_id in self.txns.open or txn_id > self.txns.high_watermark

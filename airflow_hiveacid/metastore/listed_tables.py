@@ -74,10 +74,10 @@ def transactional_tables(
 ) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
-    Databases without a possible match are not listed, since the user may lack access to them. As in
-    `listed_tables`, an unreadable table is included, even if it may not be transactional.
     `patterns` are names such as `sales.orders`, in any case, with the wildcards `*`, `?` and
-    `[...]`. If `only` is given, no other tables are read.
+    `[...]`. Databases without a possible match are not listed, since the user may lack access to
+    them. As in `listed_tables`, an unreadable table is included. If `only` is given, no other
+    tables are read.
     """
     names = None if only is None else {str(ref) for ref in only}
 
@@ -106,10 +106,7 @@ def _pattern_of_databases(pattern: str) -> str:
 def partitions_of(
     client: MetastorePort, table: TableInfo, partition: str | None
 ) -> tuple[PartitionInfo, ...]:
-    """Return all partitions of a table with their locations, or only the named partition.
-
-    Raises PartitionNotFoundError if the table has no partition of that name.
-    """
+    """Return a table's partitions, or the named one; PartitionNotFoundError without it."""
     if partition is None:
         return client.list_partitions(table)
     name = PartitionName.parse(partition)
@@ -121,10 +118,7 @@ def partitions_of(
 
 
 def check_table(client: MetastorePort, table: TableInfo) -> None:
-    """Check that this is still the table, with the definition that the job read.
-
-    Raises TableChangedError.
-    """
+    """Raise TableChangedError unless this is still the table, with the same definition."""
     _check_same(client.get_table(table.ref), table)
 
 
@@ -148,10 +142,7 @@ def changed_parts(now: TableInfo, then: TableInfo) -> str:
 
 
 def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
-    """Check that neither a table nor one of its partitions was changed, or dropped and made again.
-
-    Raises TableChangedError.
-    """
+    """Raise TableChangedError if the table or partition was changed, or dropped and made again."""
     check_table(client, table)
     if partition.name.columns and client.get_partitions(table, [partition.name]) != (partition,):
         raise errors.TableChangedError(table=table.ref, what=f"partition {partition.name}")

@@ -208,8 +208,8 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    It holds no lock on the table before it publishes (docs/decisions/compaction.md), so this lock
-    shows it to other copies of the job, and to a process that kills the job.
+    They hold no lock on the table before they publish (docs/decisions/compaction.md); this one
+    shows them to other copies of the job, and to a process that kills it.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
@@ -227,10 +227,7 @@ def presence_component(name: TableRef) -> LockComponent:
 def named_behind_table_lock(
     writes: Sequence[TableAccess], components: Sequence[LockComponent]
 ) -> tuple[TableAccess, ...]:
-    """Return the writes that lock the whole table although their partitions are known.
-
-    `add_dynamic_partitions` must record their partitions.
-    """
+    """Return writes with a table lock whose known partitions must be recorded later."""
     through_table = {c.table for c in components if c.is_dynamic_partition_write}
     return tuple(a for a in writes if a.partitions and a.ref in through_table)
 

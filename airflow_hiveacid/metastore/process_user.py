@@ -1,7 +1,4 @@
-"""The user that this process runs as, who may have no name.
-
-Pods and containers often run under a user ID without an entry in the password file.
-"""
+"""The user that this process runs as: in a container often one without a name."""
 
 from __future__ import annotations
 

@@ -75,10 +75,9 @@ def server_now(client: MetastorePort) -> float | None:
 def time_of_lock(
     locks: Iterable[LockInfo], txn_id: TxnId, *, before_s: float, after_s: float
 ) -> ServerTime | None:
-    """Derive the server's time from a transaction's locks; None if the locks have no time.
+    """Derive the server's time from a transaction's listed locks; None if they have no time.
 
-    `locks` are the result of `show_locks`. The two readings of the local clock are from before the
-    request, and from after all components were granted.
+    The readings of the local clock are from before the request, and from after it was granted.
     """
     got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
     if not got:

@@ -1,8 +1,4 @@
-"""The operator that collects the numbers of all tables for the pages in Airflow, without Spark.
-
-Example:
-    HiveAcidCollectOperator(task_id="collect", tables=["sales.*", "demo.orders"])
-"""
+"""The operator that collects the numbers of all tables for the pages in Airflow, without Spark."""
 
 from __future__ import annotations
 
@@ -23,8 +19,6 @@ from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetri
 from airflow_hiveacid.plan import arguments
 
 COLLECTED_KEY: Final = "hiveacid_collected"
-"""The XCom key of a collection's document; the pages read it."""
-
 _MOST_OWNERS: Final = 500
 
 

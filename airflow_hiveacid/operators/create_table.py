@@ -1,11 +1,6 @@
 """The operator that creates a table if it is missing, with a few metastore calls and no Spark.
 
 `metastore/definitions/new_table.py` contains the rules for new tables.
-
-Example:
-    HiveAcidCreateTableOperator(
-        task_id="create", table="demo.customers", columns={"id": "bigint", "name": "string"}
-    )
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ class Argument:
 
 
 setting = bind(Argument, in_job=False)
-"""Make an argument that is for the task alone, and no part of its job."""
 
 
 def one_of(cls: type[enum.Enum]) -> Argument:

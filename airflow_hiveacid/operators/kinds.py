@@ -1,8 +1,4 @@
-"""The arguments that several operators have, as types for the signatures of constructors.
-
-Example:
-    def __init__(self, *, table: kinds.Table, plan_only: kinds.Switch = False) -> None: ...
-"""
+"""The arguments that several operators have, as types for the signatures of constructors."""
 
 from __future__ import annotations
 
@@ -27,8 +23,6 @@ def checked_with_sql(_early: EarlyChecks, _value: object) -> None:
 
 
 NO_VALUES: Final[Mapping[str, Any]] = {}
-"""The default of an argument that is a mapping."""
-
 Table = Annotated[str, Argument(arguments.table_name, field="target")]
 Tables = Annotated[Sequence[str] | str, Argument(arguments.table_patterns)]
 PartitionName = Annotated[str | None, Argument(arguments.partition_name)]

@@ -136,11 +136,9 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
-        retention_s: how many seconds a directory is kept after a newer directory has replaced it.
+        retention_s: as for `HiveAcidCleanOperator`, like the next two.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
-        remove_unknown_after: remove unknown files that have not changed for this time, such as `30
-            days`; at least `1 day`. A cleaning must have found them a day before. By default,
-            unknown files and directories are only listed.
+        remove_unknown_after: remove unknown files that have not changed for this time.
         plan_only: report what would be removed, and remove nothing.
         on_worker: as for `HiveAcidCleanOperator`.
     """
@@ -272,8 +270,10 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         """Return the spec of the compactions that the rendered arguments describe."""
         values = self.job_arguments()
         _check_pools(self.choice, self.pools, "pools")
-        end = self._window_end()
-        return maintenance.CompactSpec(**values, until_s=None if end is None else end.timestamp())
+        end = self.value_of("until")
+        # Only in a task is it known when the window began.
+        until_s = None if end is None or self._began is None else end.after(self._began).timestamp()
+        return maintenance.CompactSpec(**values, until_s=until_s)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
         if (end := self.value_of("until")) is not None:
@@ -281,11 +281,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             self._began = context["dag_run"].run_after
             self.log.info("the window ends at %s", end.after(self._began).isoformat())
         return super()._run_jobs(context)
-
-    def _window_end(self) -> datetime | None:
-        """Return the end of the window; None if there is no end, or if the task does not run."""
-        end = self.value_of("until")
-        return None if end is None or self._began is None else end.after(self._began)
 
     def result_now(self, job: JobSpec) -> JobResult | None:
         """Return the result if the window has ended."""

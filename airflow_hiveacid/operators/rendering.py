@@ -69,14 +69,10 @@ class ValueRendering:
         jinja_env: Environment,
         seen_oids: set[int],
     ) -> None:
-        """Render the fields of this task.
+        """Render the fields of this task; mapped tasks, too, call this private method.
 
-        This overrides a private method, because Airflow does not call `render_template_fields` for
-        mapped tasks.
-
-        Raises:
-            ConfigurationError: a template has the value None. None often means no limit, such as
-                every partition, and a template gives it by mistake, such as for a missing `conf`.
+        Raise ConfigurationError if a template has the value None. None often means no limit, such
+        as every partition, and a template gives it by mistake, such as for a missing `conf`.
         """
         templates = []
         if parent is self:  # otherwise an object in one of the fields

@@ -110,7 +110,6 @@ def _rules_by_class() -> list[RetryRule]:
 DEFAULT_RETRY_POLICY: Final = hive_acid_retry_policy(
     lock_delay=None, conflict_delay=None, server_delay=None, source_delay=None
 )
-"""The default policy of all operators and sensors; retries wait for the task's `retry_delay`."""
 
 
 class PolicyRetries:

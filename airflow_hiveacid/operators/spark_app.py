@@ -1,10 +1,8 @@
 """Base class of the operators that run our packaged Spark applications.
 
-Input is one or more jobs from a subclass. Each job is written to a JSON file. A `Submitter` submits
-that file with the application and the zip of our code. Output is the application's result. Only the
-driver opens and commits the metastore transaction. This module makes no change in the metastore,
-except that it aborts the transaction of a killed task. A task that defers runs the same steps, but
-a trigger waits for the driver.
+A `Submitter` submits each job of a subclass, as a JSON file with the application and the zip of our
+code. Only the driver opens and commits the metastore transaction; the worker only aborts that of a
+killed task. A task that defers runs the same steps, but a trigger waits for the driver.
 """
 
 from __future__ import annotations
@@ -237,11 +235,7 @@ class HiveAcidSparkOperator(
         return self._run_jobs(context)
 
     def _do_render_template_fields(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Airflow's
-        """Render templates, and register secrets so that Airflow hides them in the rendered fields.
-
-        This overrides a private method, because Airflow does not call `render_template_fields` for
-        mapped tasks.
-        """
+        """Render templates, and register secrets, which Airflow then hides in the fields."""
         super()._do_render_template_fields(*given, **named)
         mask_secrets(self.conf, self.env_vars)
 
@@ -438,7 +432,7 @@ class HiveAcidSparkOperator(
         note, the new driver makes these checks, too, before it reads the ledger. So the checks on
         the worker never fail a retry that would succeed.
         """
-        from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.submission.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
         check_settings(
             submission.target,
@@ -458,13 +452,9 @@ class HiveAcidSparkOperator(
     def take_over_left_driver(self, context: Context, attempt: str, *, ends: bool) -> None:
         """Take over the driver that an earlier try left running, or, if `ends` is true, stop it.
 
-        Call this method before the task changes anything. Whether it takes over or stops the
-        driver, killing this task from now on also kills the driver.
-
-        Raises:
-            ClusterError: YARN does not confirm that the driver has ended, or does not allow us to
-                kill it.
-            TaskKilledError: the task was killed during the call.
+        Call this method before the task changes anything. Killing this task from now on also kills
+        the driver. Raise ClusterError if YARN does not confirm that the driver has ended, and
+        TaskKilledError if the task is killed during the call.
         """
         if not self._has_left_driver(context):
             return  # no earlier submission is stored, and there may be no Spark connection

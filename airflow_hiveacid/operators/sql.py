@@ -1,12 +1,4 @@
-"""The operator that runs statements in Hive's SQL as Spark jobs or metastore calls.
-
-Example:
-    HiveAcidSqlOperator(
-        task_id="old",
-        sql="DELETE FROM demo.t WHERE day < :day",
-        parameters={"day": {"type": "date", "value": "{{ ds }}"}},
-    )
-"""
+"""The operator that runs statements in Hive's SQL as Spark jobs or metastore calls."""
 
 from __future__ import annotations
 

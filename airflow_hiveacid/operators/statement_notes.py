@@ -1,10 +1,8 @@
 """Notes that tell later tries of a task which statements of a script are done.
 
-A table's ledger records which row changes are done. The ledger cannot record that the table was
-dropped, because a drop deletes the ledger. So if a script contains a DDL statement, each statement
-of the script has a note in the task's state store. The note of a finished statement contains its
-result. The note of an unfinished statement contains the table's state before the statement. See
-docs/decisions/definitions.md.
+A table's ledger records which row changes are done, but a drop deletes it. So if a script has a DDL
+statement, each of its statements has a note in the task's state store: the result of a finished
+statement, or the table's state before an unfinished one. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations

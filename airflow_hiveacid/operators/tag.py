@@ -1,13 +1,4 @@
-"""The operator that tags a version of a table, without Spark.
-
-Example:
-    HiveAcidTagOperator(
-        task_id="closing",
-        table="demo.ledger",
-        name="closing-{{ data_interval_start | ds }}",
-        keep_for="90 days",
-    )
-"""
+"""The operator that tags a version of a table, without Spark."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""The operator that commits several statements together or not at all.
-
-Example:
-    HiveAcidTransactionOperator(
-        task_id="move",
-        statements=[
-            {"merge": {"table": "demo.customers", "source": ..., "keys": ..., "clauses": ...}},
-            "DELETE FROM demo.arrivals WHERE day = :day",
-        ],
-        parameters={"day": {"type": "date", "value": "{{ ds }}"}},
-    )
-"""
+"""The operator that commits several statements together or not at all."""
 
 from __future__ import annotations
 
@@ -91,13 +80,15 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
         self.take_arguments(locals())
         self._nulls = _nulls_of(statements)
         early = self.early_checks
-        is_known = arguments.is_settled(database) and not self._names_files(statements)
+        entries = statements if isinstance(statements, list | tuple) else ()
+        has_files = any(names_file(entry, self.template_ext) for entry in entries)
+        is_known = arguments.is_settled(database) and not has_files
         check_values_early(early, parameters)
         names = parameters if _is_mapping(parameters) else None
         if is_known and names is not None and arguments.is_settled(statements):
             early.check(bind(self._read, parameters=stand_ins(names)), statements=statements)
         else:
-            self._check_parts(early, statements, names)
+            self._check_parts(early, entries, names)
 
     def build_job(self) -> job_specs.TransactionSpec:
         """Return the spec of the transaction that the rendered statements describe."""
@@ -183,14 +174,10 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
         is_literal = self.is_literal(self.statements)
         return self._nulls.get(position, frozenset()) if is_literal else frozenset()
 
-    def _names_files(self, statements: object) -> bool:
-        entries = statements if isinstance(statements, list | tuple) else ()
-        return any(names_file(entry, self.template_ext) for entry in entries)
-
     def _check_parts(
         self,
         early: arguments.EarlyChecks,
-        statements: object,
+        entries: Sequence[object],
         parameters: Mapping[str, object] | None,
     ) -> None:
         """Check the parts of the statements that do not depend on templates.
@@ -198,16 +185,16 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
         The names of the task's parameters are unknown if `parameters` is the result of a different
         task.
         """
-        for position, entry in enumerate(
-            statements if isinstance(statements, list | tuple) else ()
-        ):
+        for position, entry in enumerate(entries):
             where = f"statements[{position}]"
             if isinstance(entry, Mapping):
                 early.check(_check_shape, **{where: _without_values(entry)})
                 for kind, values in entry.items():
-                    _check_values(early, kind, values, f"{where}[{kind!r}]")
-                    if isinstance(values, Mapping) and parameters is not None:
-                        argument = f"{where}[{kind!r}]"
+                    if not isinstance(values, Mapping):
+                        continue  # it is the result of a different task, so it is unknown here
+                    argument = f"{where}[{kind!r}]"
+                    _check_values(early, kind, values, argument)
+                    if parameters is not None:
                         row_change.check_parameters_early(
                             early, values, argument, others=parameters
                         )
@@ -220,11 +207,9 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
 def _check_values(
     early: arguments.EarlyChecks,
     kind: str,
-    values: object,
+    values: Mapping[str, object],
     where: str,
 ) -> None:
-    if not isinstance(values, Mapping):
-        return  # the mapping is the result of a different task, so it is unknown here
     own = _operator_of(kind).statement_arguments()
     for name, value in values.items():
         # Parameters are checked together with the SQL text that uses them.

@@ -1,8 +1,7 @@
 """The base classes of operators whose jobs often need no Spark, for one table or many.
 
-A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
-lists the table's files itself, and starts a Spark driver only if necessary. A change of few rows by
-simple SQL needs no Spark either. `EngineOperator.run_one` decides between the worker and a driver.
+A cleaning, and a change of few rows by simple SQL, need no Spark; a compaction needs it only if a
+partition is due. `EngineOperator.run_one` decides between the worker and a driver.
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ class EngineOperator(HiveAcidSparkOperator):
     """
 
     usual_engine: ClassVar[Engine] = Engine.AUTO
-    """The engine if neither the task nor the connection chooses one."""
-
     engine: str | None
 
     @declaration
@@ -90,7 +87,7 @@ class EngineOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec)
-        engine = self.engine_choice
+        engine = self.chosen_engine or hook.settings.engine or self.usual_engine
         why_spark = self._why_spark(engine) if result is None else ""
         if why_spark:
             self.log.info("a Spark driver does this job, because %s", why_spark)
@@ -118,19 +115,10 @@ class EngineOperator(HiveAcidSparkOperator):
         engine: Engine | None = self.value_of("engine")
         return engine
 
-    @property
-    def engine_choice(self) -> Engine:
-        """The engine that the task's arguments, the connection, or the kind of job choose."""
-        if (chosen := self.chosen_engine) is not None:
-            return chosen
-        return HiveAcidHook(self.hive_acid_conn_id).settings.engine or self.usual_engine
-
     def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Do a job in this process; return its result, or None if it needs a driver.
 
-        Raises:
-            HiveAcidError: the job failed. After the errors in `_LEFT_TO_DRIVER`, nothing is
-                changed, and a driver may still succeed.
+        After the errors in `_LEFT_TO_DRIVER`, nothing is changed, and a driver may still succeed.
         """
         raise NotImplementedError
 
@@ -141,7 +129,7 @@ class EngineOperator(HiveAcidSparkOperator):
 
     def _why_spark(self, engine: Engine) -> str:
         """Return why a driver must do the job, as a clause; empty if the worker may try it."""
-        from airflow_hiveacid.operators.submission.checks.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.submission.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
 
         if engine is not Engine.AUTO:
             return f"its engine is {engine.value}" if engine is Engine.SPARK else ""
@@ -190,11 +178,7 @@ class WorkerFirstOperator(EngineOperator):
 
     @property
     def chosen_engine(self) -> Engine | None:
-        """The engine that `engine` or `on_worker` chooses, or None.
-
-        Raises:
-            ConfigurationError: the two arguments choose different engines.
-        """
+        """The engine that `engine` or `on_worker` chooses, or None; they must not differ."""
         engine, on_worker = super().chosen_engine, self.value_of("on_worker")
         older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
         if engine is not None and older is not None and older is not engine:

@@ -1,10 +1,9 @@
 """Checks an operator's rendered arguments and converts them into parts of a job spec.
 
-Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
-inside those. A reader takes a value, perhaps a rendered string, and the argument's name. For a
-wrong value, it raises ConfigurationError or InvalidNameError, whose message contains the name. An
-operator's constructor checks the arguments without templates (`EarlyChecks`), so a typo in one is
-an import error of the DAG. `statements.arguments` checks sources, clauses and partitions.
+A reader takes a value, perhaps a rendered string, and the argument's name, which is part of each
+error's message. Operators take mappings and lists instead of dataclasses, because Airflow renders
+templates only inside those. `EarlyChecks` makes a typo in an argument without templates an import
+error of the DAG.
 
 Example:
     >>> names("id, day", "keys")
@@ -84,10 +83,7 @@ class EarlyChecks:
     task_id: str
 
     def check(self, read: Callable[[Any, str], object], **given: object) -> None:
-        """Parse the arguments that contain no templates, and discard the results.
-
-        Raises ConfigurationError, with the names of the task and of the invalid argument.
-        """
+        """Parse the arguments without templates; an error names the task and the argument."""
         for argument, value in given.items():
             if is_settled(value):
                 try:

@@ -1,7 +1,6 @@
 """Decides which directories and files of a table may be removed now, and which must be kept.
 
-Takes the state that a new reader would see, and notes about when a cleaner first saw each
-replacement. The rules are those of Hive's Cleaner, without the metastore's database
+The rules are those of Hive's Cleaner, without the metastore's database
 (docs/decisions/cleaning.md). A directory is aborted only if all its write IDs are (HIVE-25502,
 HIVE-24481). Must not access a file system or a metastore.
 """
@@ -386,10 +385,7 @@ def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, 
 def waits_for(
     seen: FirstSeen, readers: Iterable[Reader], now_s: float, retention_s: float
 ) -> str | None:
-    """Return why a directory, with the note on its replacement, must be kept now, or None.
-
-    The readers are sorted by ID.
-    """
+    """Return why a directory, with the note on its replacement, must be kept now, or None."""
     earlier_readers = readers_before(seen, readers)
     if earlier_readers:
         count_text = f"; and {len(earlier_readers) - 1} more" if len(earlier_readers) > 1 else ""

@@ -1,9 +1,8 @@
 """Decides whether to compact a partition, and chooses the kind, the inputs and the outputs.
 
-Takes a policy, and the ACID state of one directory under the compactor's write ID list. The rules
-are those of Hive's classes Initiator and Worker, with two differences. First, a count threshold is
-inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete result of a
-compaction (see docs/decisions/compaction.md).
+The rules are those of Hive's Initiator and Worker, with two differences
+(docs/decisions/compaction.md): a count threshold is inclusive, so 10 deltas reach a threshold of
+10; and no reader sees an incomplete result of a compaction.
 """
 
 from __future__ import annotations

@@ -18,13 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ABORTED_TRANSACTIONS,
-    DELTA_COUNT,
-    DELTA_RATIO,
-    Off,
-    check_not_all_off,
-)
+from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.plan import thresholds
 
 # A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the
@@ -38,21 +32,17 @@ _T = TypeVar("_T", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenThresholds:
-    """The thresholds that a task gives.
+    """The thresholds that a task gives; at least one must apply.
 
     None leaves a threshold to the table: its parameter applies, or else the default. `Off.OFF`
     switches it off, even if the table has a parameter for it. The keys of `also_when` are values of
     `ALSO_WHEN`, for which Hive has no table parameters; a missing one has its default: 1000 aborted
     transactions, and otherwise none.
-
-    Raises:
-        ConfigurationError: a threshold is unknown or not positive, the ratio is above 1, or all
-            thresholds are off.
     """
 
-    delta_count: int | Off | None = None
-    delta_ratio: float | Off | None = None
-    also_when: Mapping[str, float | Off] = field(default_factory=dict)
+    delta_count: int | maintenance.Off | None = None
+    delta_ratio: float | maintenance.Off | None = None
+    also_when: Mapping[str, float | maintenance.Off] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.delta_count, int):
@@ -60,8 +50,8 @@ class GivenThresholds:
         if isinstance(self.delta_ratio, int | float):
             thresholds.check_delta_ratio(self.delta_ratio)
         for name, limit in self.also_when.items():
-            thresholds.check_also_when(name, 1 if isinstance(limit, Off) else limit)
-        check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
+            thresholds.check_also_when(name, 1 if isinstance(limit, maintenance.Off) else limit)
+        maintenance.check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
     @property
     def counts_rows(self) -> bool:
@@ -72,14 +62,14 @@ class GivenThresholds:
     def also_limits(self) -> dict[thresholds.Threshold, float]:
         """The thresholds of `also_when` that apply, or their defaults, sorted as `ALSO_WHEN`."""
         limits = {
-            thresholds.Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS,
+            thresholds.Threshold.ABORTED_TRANSACTIONS.value: maintenance.ABORTED_TRANSACTIONS,
             **self.also_when,
         }
         chosen = ((threshold, limits.get(threshold.value)) for threshold in thresholds.ALSO_WHEN)
         return {
             threshold: limit
             for threshold, limit in chosen
-            if limit is not None and not isinstance(limit, Off)
+            if limit is not None and not isinstance(limit, maintenance.Off)
         }
 
     def plain(self) -> dict[str, Any]:
@@ -104,8 +94,8 @@ class GivenThresholds:
         )
 
 
-def _plain(given: float | Off | None) -> float | str | None:
-    return given.value if isinstance(given, Off) else given
+def _plain(given: float | maintenance.Off | None) -> float | str | None:
+    return given.value if isinstance(given, maintenance.Off) else given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +109,11 @@ class _Threshold(Generic[_T]):
     expected: str
 
     def choose(
-        self, given: _T | Off | None, table: TableInfo
+        self, given: _T | maintenance.Off | None, table: TableInfo
     ) -> tuple[_T | None, str, tuple[str, ...]]:
         """Return the value that applies, its table parameter if there is one, and complaints."""
         if given is not None:
-            return (None if isinstance(given, Off) else given), "", ()
+            return (None if isinstance(given, maintenance.Off) else given), "", ()
         text = table.parameters.get(self.parameter)
         if text is None:
             return self.default, "", ()
@@ -146,14 +136,14 @@ class _Threshold(Generic[_T]):
 
 _COUNT: Final = _Threshold(
     parameter=COUNT_PARAMETER,
-    default=DELTA_COUNT,
+    default=maintenance.DELTA_COUNT,
     parse=int,
     check=thresholds.check_delta_count,
     expected="a whole number of 1 or more",
 )
 _RATIO: Final = _Threshold(
     parameter=RATIO_PARAMETER,
-    default=DELTA_RATIO,
+    default=maintenance.DELTA_RATIO,
     parse=float,
     check=thresholds.check_delta_ratio,
     expected="a number above 0 and at most 1",

@@ -1,8 +1,7 @@
 """Decides whether a table can be converted, and which of its files are moved.
 
-Takes a table's definition and its directory listings. Returns the parameters to change and the
-files to move, or why the conversion is not possible. In a flat table that becomes full ACID, files
-stay in place as original files (Hive's OrcRawRecordMerger). See docs/decisions/conversion.md.
+In a flat table that becomes full ACID, files stay in place as original files (Hive's
+OrcRawRecordMerger). See docs/decisions/conversion.md.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ KINDS: Final = {
     ConversionTarget.INSERT_ONLY: TransactionalKind.INSERT_ONLY,
     ConversionTarget.FLAT: TransactionalKind.NONE,
 }
-"""The kind of table for each conversion target."""
-
 COPY_OF: Final = "hiveacid.copy.of"
 """Table parameter of a flat copy: the name and ID of the original table."""
 

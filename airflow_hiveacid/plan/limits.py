@@ -1,7 +1,6 @@
 """Limits of a table's health, and the rule for when a table or partition reaches a limit.
 
-Input is the measurements of a table and limits. Output is each limit that is reached, with the
-partition and the measured value. The rule is that of compaction, in `plan.thresholds`.
+The rule is that of compaction, in `plan.thresholds`.
 
 Example:
     >>> of_month = {"partition": "month=1", "small_files": 120}
@@ -31,19 +30,15 @@ LIMITS: Final = (
     thresholds.Threshold.ABORTED_TRANSACTIONS,
     thresholds.Threshold.OLDEST_TRANSACTION_S,
 )
-"""The limits of a table's health."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLimits:
-    """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
+    """Limits of a table's health, at least one; a value reaches a limit if it is equal or higher.
 
     No default and no table parameter replaces a limit that is None. The names are values of
     `LIMITS`. Limits of transactions apply to the whole table, all others to each partition. A file
     below `small_file_bytes` counts as small.
-
-    Raises:
-        ConfigurationError: a limit is not above 0, or there is no limit.
     """
 
     delta_count: int | None = None

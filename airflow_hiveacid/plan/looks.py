@@ -45,10 +45,8 @@ class Look:
     def news(self, table: TableInfo, write_ids: CompactorWriteIdList, now_s: float) -> range | None:
         """Return the write IDs that ended since; None if all partitions need a new look.
 
-        An aborted write has no note, and its directories may be in any partition.
-
-        Raises:
-            ConfigurationError: the table parameter `FULL_LOOK` is not a duration.
+        An aborted write has no note, and its directories may be in any partition. Raises
+        ConfigurationError if the table parameter `FULL_LOOK` is not a duration.
         """
         first, last = self.write_id + 1, write_ids.high_watermark
         text = table.parameters.get(FULL_LOOK)

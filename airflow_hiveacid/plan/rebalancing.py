@@ -1,7 +1,6 @@
 """Decides which partitions a rebalance rewrites, and how many files each of them gets.
 
-Takes a partition's current state, and the size and row count of each of its files; returns a
-decision. Must not read files or rows.
+Must not read files or rows.
 
 Example:
     >>> from airflow_hiveacid.format.state.acid_state import AcidState

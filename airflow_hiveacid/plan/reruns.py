@@ -1,9 +1,7 @@
 """Decide whether an earlier run of a job makes the current run unnecessary.
 
 A job has a key, a statement and a generation. If a user clears the job's task after a success, the
-generation increases by one. Takes the current run, and the job's ledger entries of committed runs
-from `storage.stores.notes.job_ledger.committed`. Returns the earlier run that makes the current run
-unnecessary, or None.
+generation increases by one. The earlier runs are those of `job_ledger.committed`.
 
 | earlier run, committed | present run |
 | --- | --- |

@@ -1,6 +1,5 @@
 """Decides how to restore a partition to a version: with no change, with a delta, or with a base.
 
-Takes a partition's current state, its state in the version, and row counts; returns a decision.
 Must not read files or rows.
 
 Example:

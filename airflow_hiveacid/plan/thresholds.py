@@ -1,8 +1,7 @@
 """Measurements of a table's health, and the rules that decide when it needs compaction.
 
-Takes a policy, and the ACID state of a directory as a compactor sees it. Returns the thresholds
-that are reached. A compactor sees only writes below the lowest open write ID, so all counted deltas
-can be compacted. Sensors, triggers and compaction plans use these rules.
+A compactor sees only writes below the lowest open write ID, so all counted deltas can be compacted.
+Sensors, triggers and compaction plans use these rules.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=99)
@@ -33,8 +32,6 @@ Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
 
 Measured = float | Fraction | None
-"""A measured value; None if it was not measured."""
-
 SMALL_FILE_BYTES: Final = 16_000_000
 """The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 

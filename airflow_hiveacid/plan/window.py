@@ -1,6 +1,6 @@
 """The end of a window of quiet hours: a time of day in a time zone, or a moment.
 
-Input is text, and the time when the window began. Output is a moment. Does not know the time now.
+Does not know the time now.
 
 Example:
     >>> began = datetime(2026, 11, 27, 1, tzinfo=ZoneInfo("Europe/Zurich"))
@@ -28,11 +28,7 @@ class WindowEnd:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `05:00 Europe/Zurich`, or an ISO 8601 time with an offset.
-
-        Raises:
-            ConfigurationError: the text is of neither form, or there is no such zone.
-        """
+        """Parse `05:00 Europe/Zurich`, or an ISO 8601 time with an offset."""
         with suppress(ValueError):
             moment = datetime.fromisoformat(text.strip())
             if moment.tzinfo is not None:

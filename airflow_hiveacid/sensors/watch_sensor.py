@@ -126,12 +126,7 @@ class HiveAcidWatchSensor(
 
     @task_view.with_short_traceback
     def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once; if it fails for a reason that may be temporary, log the error and continue.
-
-        Raises:
-            HiveAcidError: the table does not exist, an argument is invalid, or polls have failed
-                for longer than `max_outage_s`.
-        """
+        """Poll once; if it fails for a reason that may be temporary, log the error and continue."""
         try:
             observation = self.observe()
         except HiveAcidError as error:

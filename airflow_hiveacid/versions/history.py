@@ -1,8 +1,8 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Input is a metastore and a table. Notes describe this provider's commits. Directories with a single
-write ID show those of other clients, whose times are known only within bounds. A compaction creates
-no version, but the queue lists it with its transaction (docs/decisions/versions.md).
+Notes describe this provider's commits. Directories with a single write ID show those of other
+clients, whose times are known only within bounds. A compaction creates no version, but the queue
+lists it with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -80,14 +80,9 @@ class _Found:
 
 
 def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = None) -> TableHistory:
-    """Return the versions of a table, newest first.
+    """Return the versions of a transactional table, newest first, at most `most`.
 
-    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`. `most` limits
-    the number of versions.
-
-    Raises:
-        NotTransactionalError: the table is not transactional, so it has no versions.
-        StorageError: the table or its notes cannot be read.
+    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)

@@ -1,8 +1,7 @@
 """The guarantee that a table's versions are kept: its start, its upkeep and its end.
 
-Input is a metastore and a table. Writes notes, and sets two table parameters that stop the server
-from compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
-reads the table parameters. See docs/decisions/versions.md.
+Writes notes, and sets two table parameters that stop the server from compacting and cleaning the
+table (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ _log = logging.getLogger(__name__)
 def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """Keep a table's versions from now on: only this provider's cleaner may remove files.
 
-    Raises:
-        NotTransactionalError: the table is not transactional, so it has no versions.
-        KeepingRefusedError: a compaction is in progress, and its cleaning may remove files.
+    Raises KeepingRefusedError while a compaction is in progress: its cleaning may remove files.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)

@@ -295,10 +295,7 @@ class LossDetector:
         return lost_names
 
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
-        """Return the missing paths or URIs that a commit wrote to a root.
-
-        The snapshot of `state` must include the commit.
-        """
+        """Return the missing paths or URIs that a commit wrote to a root."""
         if state.base is not None and state.base.high >= note.write_id:
             return ()
         where = below(self.table.location, f"{info.location.rstrip('/')}/")

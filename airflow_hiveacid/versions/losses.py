@@ -1,8 +1,8 @@
 """Notes of files removed without a write ID, so that later versions stay readable.
 
-Input is a metastore, a table, and the state of its roots. The notes are written before a cleaner
-deletes the evidence of a loss (`versions.loss_detector`). Commit notes list the directories that
-this provider wrote. So before it drops a partition, this module lists those of other clients.
+The notes are written before a cleaner deletes the evidence of a loss (`versions.loss_detector`).
+Commit notes list the directories that this provider wrote. So before it drops a partition, this
+module lists those of other clients.
 """
 
 from __future__ import annotations

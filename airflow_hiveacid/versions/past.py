@@ -1,9 +1,7 @@
 """A table as of a version: the version's writes, and a check that its files are complete.
 
-Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
-which selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open: a cleaner that writes a horizon waits for readers that may not have read it.
-Must not read rows.
+Notes are read after the files are listed, while the reader's transaction is open: a cleaner that
+writes a horizon waits for readers that may not have read it. Must not read rows.
 """
 
 from __future__ import annotations
@@ -22,17 +20,9 @@ from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_n
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Promises, Tag
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import (
-    Guarantee,
-    VersionSpec,
-    as_of_number,
-    not_held,
-    only_of,
-    state_as_of,
-    without_aborted,
-)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -70,7 +60,7 @@ class Past:
 
     client: MetastorePort
     table: TableInfo
-    version: VersionSpec
+    version: versions.VersionSpec
     now: ValidWriteIdList
     then: ValidWriteIdList
     txns: ValidTxnList
@@ -113,7 +103,7 @@ class Past:
             missed = missed or self.loss_detector.unproven(state, self.then)
         else:
             root = self.tag.root(info.name)
-            lost = not_held(state, frozenset() if root is None else root.names)
+            lost = versions.not_held(state, frozenset() if root is None else root.names)
             missed = None if lost is None else f"{listing.location}/{lost} is missing"
         if missed is not None:
             self._fail(missed, oldest=0, keeping_helps=False)
@@ -145,8 +135,8 @@ class Past:
         """Return the same table as of a different version number."""
         return replace(
             self,
-            version=VersionSpec(number=number),
-            then=as_of_number(self.now, number),
+            version=versions.VersionSpec(number=number),
+            then=versions.as_of_number(self.now, number),
             tag=None,
             promises=self.promised,
         )
@@ -165,8 +155,8 @@ class Past:
             keeping_helps=keeping_helps,
         )
 
-    def _state_if(self, listing: Listing, promise: Guarantee | None) -> AcidState:
-        return state_as_of(
+    def _state_if(self, listing: Listing, promise: versions.Guarantee | None) -> AcidState:
+        return versions.state_as_of(
             listing,
             now=self.now,
             then=self.then,
@@ -179,7 +169,7 @@ class Past:
         """Return the state with the files of the tag; raise an error if a file is missing."""
         root = tag.root(info.name)
         names = frozenset() if root is None else root.names
-        state = resolve(only_of(listing, names), self.then, self.txns, self.table.kind)
+        state = resolve(versions.only_of(listing, names), self.then, self.txns, self.table.kind)
         lost = names - {d.text for d in state.live} - {f.path for f in state.originals}
         if lost:
             missing = f"{listing.location}/{min(lost)} is missing"
@@ -313,20 +303,16 @@ def _dropped(names: Sequence[PartitionName]) -> str:
 def past_of(
     client: MetastorePort,
     table: TableInfo,
-    version: VersionSpec,
+    version: versions.VersionSpec,
     snapshot: Snapshot,
     *,
     taken_s: Callable[[], float | None],
 ) -> Past:
-    """Return a `Past` for a version of a table.
+    """Return a `Past` for a version of a transactional table; else raise an error.
 
     Reads the compaction queue, and the locks if the version has open writes. `version` must not be
     the current state. `taken_s` returns a time of the metastore's clock from before the snapshot.
-
-    Raises:
-        NotTransactionalError: the table is not transactional, so it has no versions.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: see
-            `as_of_number` and `as_of_time`.
+    For the errors of a version, see `as_of_number` and `as_of_time`.
     """
     if table.kind is TransactionalKind.NONE:
         raise errors.NotTransactionalError(table=table.ref)
@@ -354,11 +340,11 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
     commits = notes.commits()
     promises = notes.promises()
     forgotten = Knowledge.of(commits).aborted | promises.aborted
-    write_ids = without_aborted(snapshot.write_ids(table.ref), forgotten)
+    write_ids = versions.without_aborted(snapshot.write_ids(table.ref), forgotten)
     return Past(
         client=client,
         table=table,
-        version=VersionSpec(),
+        version=versions.VersionSpec(),
         now=write_ids,
         then=write_ids,
         txns=snapshot.txns,
@@ -402,7 +388,7 @@ def _settled(
     client: MetastorePort, table: TableInfo, current_ids: ValidWriteIdList, number: WriteId
 ) -> ValidWriteIdList:
     try:
-        return as_of_number(current_ids, number)
+        return versions.as_of_number(current_ids, number)
     except errors.VersionNotSettledError as error:
         writers = [
             f"{lock} since {time_text(lock.acquired_s)}" if lock.acquired_s else str(lock)

@@ -1,8 +1,6 @@
 """Find the partitions of a table that a restore to a version may have to change.
 
-Input is a metastore, a table, a version, and the current snapshot. Output is every root that may
-differ, with its current state and its state in the version. Refuses a version whose files may be
-incomplete. Must not read rows.
+Refuses a version whose files may be incomplete. Must not read rows.
 """
 
 from __future__ import annotations

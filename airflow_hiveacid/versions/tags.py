@@ -1,7 +1,6 @@
 """Create, move and renew tags; a tag names a version and keeps its files.
 
-Input is a metastore and a table. The module writes notes that protect the files from this
-provider's cleaners. See docs/decisions/versions.md.
+A tag is a note that protects the files from this provider's cleaners (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -44,20 +43,15 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     of the current state again, the tag keeps the version of the first request. That may have been
     killed before its second check, so the tag is checked and written again.
 
-    Args:
-        client: the metastore; no other thread may use this client at the same time.
-        table: the table.
-        name: the tag's name.
-        version: the current state means the newest version that no open write can change.
-        expires_s: seconds since 1970, by the metastore's clock; None means no expiry.
-        made_by: a description of the maker for users, the same in a retry.
-        may_retry: True if an equal `made_by` means a retry; people's requests all have the same.
-        moves: True if the tag may be moved from a different version to this version.
+    No other thread may use `client` at the same time. The current state as `version` means the
+    newest version that no open write can change. `expires_s` is in seconds since 1970, by the
+    metastore's clock. `made_by` describes the maker for users, the same in a retry; without
+    `may_retry`, an equal one means no retry, as people's requests all have the same. `moves` allows
+    a tag to move from another version.
 
-    Raises:
-        ConfigurationError: the name is invalid, or the expiry has passed.
-        TagTakenError: the tag names a different version, or another client is creating such a tag.
-        HiveAcidError: as `keep`, `past_of` and `Past.states`; then an existing tag is unchanged.
+    Raises ConfigurationError if the name is invalid or the expiry has passed, and TagTakenError if
+    the tag names another version, or another client is creating such a tag. After an error of
+    `keep`, `past_of` or `Past.states`, an existing tag is unchanged.
     """
     VersionSpec.of(tag=name)
     keep(client, table)

@@ -1,7 +1,6 @@
 """The writes between two versions of a table, and the notes about them.
 
-Input is a metastore, a table, the current snapshot, and two versions. Output is the range of writes
-between them, its segments in each root, and the commit times. Must not read rows.
+Finds their segments in each root, and the commit times. Must not read rows.
 """
 
 from __future__ import annotations

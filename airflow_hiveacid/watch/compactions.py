@@ -51,11 +51,7 @@ def ended_compactions(
     """Poll a table's compaction queue once; the finding has the newest entry of each partition.
 
     A partition whose newest entry is in an unknown state counts as one with a compaction at work.
-
-    Raises:
-        InputError: the partition does not exist, or the table is not transactional.
-        CompactionFailedError: no compaction is at work, `fail_on_failed` is true, and the newest
-            entry of a partition has failed.
+    If none is at work, and `fail_on_failed` is true, a failed one raises CompactionFailedError.
     """
     name = PartitionName.parse(partition) if partition else None
     table = client.get_table(ref)
@@ -108,8 +104,7 @@ def _compactions(entries: Iterable[CompactionEntry]) -> list[CompactionEntry]:
 def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...]:
     """Return the entries that wait for a worker, have one, or may have one.
 
-    A newer Hive may have states that this provider does not know. Such an entry may be at work
-    until its partition has a newer entry.
+    An entry in a state of a newer Hive may be at work until its partition has a newer entry.
     """
     newest = set(newest_entries(entries).values())
     return tuple(

@@ -44,11 +44,7 @@ class Condition(ABC):
 
     @abstractmethod
     def observe(self, client: MetastorePort) -> Observation:
-        """Poll the table once.
-
-        Raises:
-            HiveAcidError: the poll failed, or the table or partition does not exist.
-        """
+        """Poll the table once."""
 
     def after(self, observation: Observation) -> Self:  # noqa: ARG002 - for others
         """Return the condition for the next poll, which may use what this poll has checked."""

@@ -24,9 +24,8 @@ def free_lock(
 ) -> Observation:
     """Poll the metastore's locks once; None as `partition` means a lock on the whole table.
 
-    Raises:
-        PartitionNotFoundError: `partition` does not name exactly the table's partition columns.
-        MetastoreVersionError: the metastore has no such type of lock.
+    Raises PartitionNotFoundError unless `partition` names exactly the table's partition columns,
+    and MetastoreVersionError if the metastore has no such type of lock.
     """
     name = PartitionName.parse(partition) if partition else None
     table = client.get_source(ref)

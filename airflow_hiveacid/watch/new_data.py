@@ -1,9 +1,8 @@
 """Check whether a table has data after a known version.
 
-If the metastore shows no later write, there is no new data, and no directory is listed. If there is
-a later write, the names of directories show whether the table has new data: a committed write may
-have changed no row, and a compaction adds no data. Directories are listed in a read transaction,
-and cleaners wait until it ends. Without the read transaction, a cleaner could remove a directory
+If the metastore shows a later write, the names of directories show whether the table has new data:
+a committed write may have changed no row, and a compaction adds no data. Directories are listed in
+a read transaction, until whose end cleaners wait. Without it, a cleaner could remove a directory
 whose replacement is not visible in the snapshot.
 """
 
@@ -44,14 +43,11 @@ def new_data(
     *,
     checked: CheckedVersion | None = None,
 ) -> Observation:
-    """Poll a table once for data after the version `since`.
+    """Poll a transactional table once for data after the version `since`.
 
     If a different transaction holds a lock that blocks readers, there is no finding. If no write
     has ended since a poll that found nothing until the version `checked`, this poll asks the
     metastore only for write IDs. For an unpartitioned table, the finding's only partition is ''.
-
-    Raises:
-        NotTransactionalError: the table is not transactional.
     """
     table = client.get_source(ref)
     if table.kind is tables.TransactionalKind.NONE:

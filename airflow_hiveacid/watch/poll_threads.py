@@ -1,11 +1,8 @@
 """Threads for the polls of triggers: a few for each server, never shared between servers.
 
 The event loop has only a few threads of its own, which serve every trigger of the triggerer. Polls
-of a server that does not answer would occupy all threads of the event loop, and every other trigger
-would wait. With this module, such polls occupy only the threads of their server.
-
-Input is a server and a function to call in a thread. Output is the function's result. This module
-does not know what the function does.
+of a server that does not answer would occupy all of them, and every other trigger would wait. With
+this module, such polls occupy only the threads of their server.
 """
 
 from __future__ import annotations
@@ -53,9 +50,8 @@ async def poll_in_thread(
 ) -> _T:
     """Wait for a free thread for this metastore, call `look` in the thread, and return the result.
 
-    Raises:
-        MetastoreUnavailableError: `look` did not end within `longest_s`, including the wait for a
-            thread. A running poll occupies its thread until the poll ends.
+    Raises MetastoreUnavailableError if `look` did not end within `longest_s`, including the wait. A
+    running poll occupies its thread until the poll ends.
     """
     # Not asyncio.wait_for: in Python 3.11, it loses a cancellation that arrives together with the
     # result. The trigger would go on polling after Airflow has cancelled it.

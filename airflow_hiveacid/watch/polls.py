@@ -59,13 +59,10 @@ class Outage:
     def after(self, error: HiveAcidError, *, now_s: float) -> Outage:
         """Return this outage with one more failed poll added.
 
-        Typed errors reach Airflow unchanged, and never as an AirflowFailException: Airflow does not
-        pass that exception to a retry policy. With `soft_fail`, Airflow would skip the task, so a
-        task with invalid settings would look like a task that found no new data.
-
-        Raises:
-            HiveAcidError: the given `error`, if no retry helps, or the outage has lasted longer
-                than `max_s`.
+        Raises the error if no retry helps, or the outage has lasted longer than `max_s`. It reaches
+        Airflow unchanged, and never as an AirflowFailException: Airflow does not pass that to a
+        retry policy. With `soft_fail`, Airflow would skip the task, so a task with invalid settings
+        would look like a task that found no new data.
         """
         since_s = now_s if self.since_s is None else self.since_s
         has_lasted = self.max_s is not None and now_s - since_s > self.max_s

@@ -117,9 +117,7 @@ class ConditionTrigger(BaseTrigger):
 def findings_in(event: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """Return the findings in a trigger's event, and how many findings of the poll it leaves out.
 
-    Raises:
-        HiveAcidError: the trigger stopped polling because of this error.
-        JobFailedError: the event has an unknown form.
+    Raises the error because of which the trigger stopped polling.
     """
     match event:
         case {"due": list(findings)}:

@@ -1,10 +1,6 @@
 """The command `check`, which tests whether operators and sensors can work on this machine.
 
-Input is the metastore's options. Output is one line for each step, printed when the step ends. The
-steps check a call to the metastore, the metastore's settings, Java, `spark-submit`, and the
-directory where drivers in a cluster write their results. With `--job-in DATABASE`, the last step is
-a Spark job that inserts one row into a new table of the database. If a step fails, its line says
-what to do, and the later steps still run.
+If a step fails, its line says what to do, and the later steps still run.
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.commands.spark_environment import spark_bin_dir
+from airflow_hiveacid.cli.commands.spark_environment import output_of, spark_bin_dir
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format import errors
@@ -203,25 +198,7 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
     # looks for python3 there (spark_on_path).
     path = os.environ.get("PATH", os.defpath)
     first = "" if bin_dir is None else f"{bin_dir}{os.pathsep}"
-    try:
-        process = subprocess.run(  # noqa: S603 - programs that the user has configured
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_TIMEOUT_S,
-            env={**os.environ, "PATH": f"{first}{path}"},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise errors.ConfigurationError(f"cannot run {command[0]}: {error}") from error
-    if process.returncode:
-        lines = process.stdout.strip().splitlines() or ["no output"]
-        raise errors.ConfigurationError(
-            f"{' '.join(command)} ended with {process.returncode}: {lines[-1]}"
-        )
-    return process.stdout
+    return output_of(command, path=f"{first}{path}", timeout_s=_TIMEOUT_S, most_lines=1)
 
 
 _STEPS: Final = (

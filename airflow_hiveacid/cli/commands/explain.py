@@ -1,9 +1,8 @@
 """The commands `health` and `explain`: what is due, and what prevents the work.
 
-Input is a metastore, and a table or a pattern of tables. `health` yields measurements of partitions
-or tables. `explain` yields findings: first problems that block, then work that is due, then
-information. Of several tables, a cause is listed once, with all tables that it affects. The
-commands use the functions of sensors, the collector and cleaning, and change nothing.
+`health` yields measurements of partitions or tables. `explain` yields findings: first problems that
+block, then work that is due, then information. Of several tables, a cause is listed once, with all
+tables that it affects. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -17,17 +16,8 @@ from dataclasses import field as dataclass_field
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli import output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    Record,
-    count,
-    field,
-    moment,
-    partition,
-    shown,
-)
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
@@ -52,18 +42,20 @@ _AGE: Final = re.compile(r"\d+ (d|h|min|s)\b")
 _R = TypeVar("_R")
 
 _HEALTH_COLUMNS: Final = (
-    partition(),
-    Column(head="base", text=lambda record: size_text(record["base_bytes"]), is_number=True),
-    count("deltas", "delta_count"),
-    Column(
+    output.partition(),
+    output.Column(head="base", text=lambda record: size_text(record["base_bytes"]), is_number=True),
+    output.count("deltas", "delta_count"),
+    output.Column(
         head="size",
         text=lambda record: size_text(record["delta_bytes"] + record["delete_delta_bytes"]),
         is_number=True,
     ),
-    Column(head="of base", text=lambda record: _share(record["delta_ratio"]), is_number=True),
-    count("obsolete"),
-    count("aborted"),
-    field("due", "why", wraps=True),
+    output.Column(
+        head="of base", text=lambda record: _share(record["delta_ratio"]), is_number=True
+    ),
+    output.count("obsolete"),
+    output.count("aborted"),
+    output.field("due", "why", wraps=True),
 )
 
 
@@ -92,13 +84,15 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     records = [
         {**measures.record(), "why": reasons.get(measures.partition)} for measures in need.healths
     ]
-    yield shown(Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(need)), options.output)
+    yield output.shown(
+        output.Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(need)), options.output
+    )
 
 
-def _row_record(row: TableRow) -> Record:
+def _row_record(row: TableRow) -> output.Record:
     record = asdict(row)
     why, last_s = record.pop("why"), record.pop("last_compaction_s")
-    return {**record, "last_compaction": moment(last_s), "why": why}
+    return {**record, "last_compaction": output.moment(last_s), "why": why}
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
@@ -123,14 +117,14 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         for finding in sorted(capped(findings), key=lambda finding: finding.urgency)
     ]
     columns = (
-        field("about"),
-        field("state"),
-        field("finding", wraps=True),
-        field("what to do", "remedy", wraps=True),
+        output.field("about"),
+        output.field("state"),
+        output.field("finding", wraps=True),
+        output.field("what to do", "remedy", wraps=True),
     )
     kind = table.kind.value.replace("_", " ")
     head = f"{table.ref}: {kind} table at {table.location}"
-    yield shown(Answer(records=records, columns=columns, head=head), options.output)
+    yield output.shown(output.Answer(records=records, columns=columns, head=head), options.output)
 
 
 def _given_thresholds(options: argparse.Namespace) -> GivenThresholds:
@@ -181,23 +175,23 @@ def _explain_tables(options: argparse.Namespace, pattern: str) -> Iterator[str]:
     for place, error in cleaning.failed.items():
         findings.setdefault(place.partition(" ")[0], []).append(_failure(error))
     columns = (
-        field("state"),
-        Column(head="tables", text=lambda record: first_few(record["tables"]), wraps=True),
-        field("about"),
-        field("finding", wraps=True),
-        field("what to do", "remedy", wraps=True),
+        output.field("state"),
+        output.Column(head="tables", text=lambda record: first_few(record["tables"]), wraps=True),
+        output.field("about"),
+        output.field("finding", wraps=True),
+        output.field("what to do", "remedy", wraps=True),
     )
     states = Counter(
         min(finding.urgency for finding in of_table).name.lower() for of_table in findings.values()
     )
-    yield from answer(Answer(records=_by_cause(findings), columns=columns), states, options)
+    yield from answer(output.Answer(records=_by_cause(findings), columns=columns), states, options)
 
 
 def _failure(error: HiveAcidError) -> Finding:
     return Finding(about="table", urgency=Urgency.UNKNOWN, what=str(error))
 
 
-def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[Record]:
+def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
     """Return a record for each cause that is not fine: the worst, then the most frequent first."""
     groups: defaultdict[tuple[Urgency, str, str], list[tuple[str, Finding]]] = defaultdict(list)
     for table, of_table in findings.items():
@@ -206,7 +200,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[Record]:
                 # Ages differ, because tables are measured one after the other.
                 cause = _AGE.sub("", _general(finding.cause or finding.what, table))
                 groups[finding.urgency, finding.about, cause].append((table, finding))
-    records: list[Record] = []
+    records: list[output.Record] = []
     for (urgency, about, _), group in sorted(
         groups.items(), key=lambda item: (item[0][0], -len(item[1]))
     ):

@@ -1,7 +1,6 @@
 """The commands that read a table's files: `scan` and `inspect`.
 
-Input is parsed options. Output is rows or directories of a table. With `--location`, the commands
-read a directory without a metastore.
+With `--location`, they read a directory without a metastore.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import METASTORE_NAMES, option_name
-from airflow_hiveacid.cli.output import Answer, Column, Record, count, field, partition, shown
+from airflow_hiveacid.cli.output import Answer, Column, Record, count, few, field, partition, shown
 from airflow_hiveacid.cli.rows import ROW_ID, records
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -126,17 +125,12 @@ def _state(entry: Record) -> str:
 
 def _seen(write_ids: ValidWriteIdList) -> str:
     exceptions = [
-        f"{state} {_few(ids)}"
+        f"{state} {few(ids, _MOST_IDS)}"
         for state, ids in (("open", write_ids.open), ("aborted", write_ids.aborted))
         if ids
     ]
     text = f"writes up to {write_ids.high_watermark}"
     return f"{text}, without {' and '.join(exceptions)}" if exceptions else text
-
-
-def _few(ids: Sequence[int]) -> str:
-    excess = len(ids) - _MOST_IDS
-    return ", ".join(map(str, ids[:_MOST_IDS])) + (f" and {excess} more" if excess > 0 else "")
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The commands `plan`, `compact`, `clean`, `own`, `convert` and `restore`.
 
-They do what the operators do. A plan needs only the metastore and the table's files. Commands that
-write rows run Spark in their own process, so they need PySpark.
+They do what the operators do. Commands that write rows run Spark in their own process, so they need
+PySpark; a plan needs only the metastore and the table's files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The commands for a table's past versions: `history`, `tag` and `keep`.
-
-Input is parsed options. Output is versions, tags or the new setting. The commands need only a
-metastore and the table's files, and read no rows.
-"""
+"""The commands for a table's past versions: `history`, `tag` and `keep`; they read no rows."""
 
 from __future__ import annotations
 
@@ -13,18 +9,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli import output
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
-from airflow_hiveacid.cli.output import (
-    Answer,
-    Column,
-    Record,
-    count,
-    field,
-    moment,
-    shown,
-    value_text,
-)
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
@@ -47,44 +34,44 @@ def history(options: argparse.Namespace) -> Iterator[str]:
     """Yield the versions of a table, newest first."""
     with _table(options) as (client, table):
         table_history = history_of(client, table, most=options.limit or None)
-    yield shown(history_answer(table_history), options.output)
+    yield output.shown(history_answer(table_history), options.output)
 
 
-def history_answer(found: TableHistory) -> Answer:
+def history_answer(found: TableHistory) -> output.Answer:
     """Return a table's versions as records, with a summary line."""
     columns = (
-        Column(head="version", text=_version, is_number=True),
-        Column(head="committed", text=_committed, wraps=True),
-        field("by", wraps=True),
-        field("operation"),
-        Column(head="rows", text=_rows, wraps=True),
-        Column(head="partitions", text=lambda record: _few(record["partitions"]), wraps=True),
-        count("bytes", "size_bytes"),
-        Column(head="readable", text=_readable),
+        output.Column(head="version", text=_version, is_number=True),
+        output.Column(head="committed", text=_committed, wraps=True),
+        output.field("by", wraps=True),
+        output.field("operation"),
+        output.Column(head="rows", text=_rows, wraps=True),
+        output.Column(head="partitions", text=_partitions, wraps=True),
+        output.count("bytes", "size_bytes"),
+        output.Column(head="readable", text=_readable),
     )
-    return Answer(
+    return output.Answer(
         records=[_version_record(version) for version in found.versions],
         columns=columns,
         foot=f"{found.table}: {'; '.join(_summary(found))}",
     )
 
 
-def _version_record(one: VersionEntry) -> Record:
+def _version_record(one: VersionEntry) -> output.Record:
     return {
         **asdict(one),
         "committed": str(one.committed),
-        "committed_after": moment(one.committed.after_s),
-        "committed_by": moment(one.committed.by_s),
+        "committed_after": output.moment(one.committed.after_s),
+        "committed_by": output.moment(one.committed.by_s),
         "partitions": list(one.partitions),
         "tags": list(one.tags),
     }
 
 
-def _version(record: Record) -> str:
+def _version(record: output.Record) -> str:
     return " ".join((str(record["number"]), *record["tags"]))
 
 
-def _committed(record: Record) -> str:
+def _committed(record: output.Record) -> str:
     """Return the time of a commit to the second; if the time is unknown, return its known bound."""
     lower_bound, upper_bound = record["committed_after"], record["committed_by"]
     if upper_bound is None:
@@ -97,13 +84,13 @@ def _to_second(moment_text: str) -> str:
     return moment_text[:_SECONDS].replace("T", " ")
 
 
-def _rows(record: Record) -> str:
+def _rows(record: output.Record) -> str:
     """Return the numbers of inserted (+), updated (~) and deleted (-) rows as text."""
     signs = (("+", "inserted"), ("~", "updated"), ("-", "deleted"))
     return " ".join(f"{sign}{record[name]:,}" for sign, name in signs if record[name])
 
 
-def _readable(record: Record) -> str:
+def _readable(record: output.Record) -> str:
     return "yes" if record["is_readable"] else "by tag" if record["tags"] else "no"
 
 
@@ -133,13 +120,15 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
         if options.name is None:
             tags = [_tag_record(table, entry) for entry in notes.tags()]
             words = "" if tags else f"{table.ref}: no tags"
-            yield shown(Answer(records=tags, foot=words), options.output)
+            yield output.shown(output.Answer(records=tags, foot=words), options.output)
             return
         if options.remove:
             existing_tag(notes, table, options.name)
             notes.forget_tag(options.name)
             words = f"{table.ref}: tag {options.name!r} was removed"
-            yield shown(_done(words, table=str(table.ref), removed=options.name), options.output)
+            yield output.shown(
+                _done(words, table=str(table.ref), removed=options.name), options.output
+            )
             return
         expires_s = None
         if options.keep_for is not None:
@@ -153,7 +142,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             made_by=process_user(),
             may_retry=False,
         )
-        yield shown(Answer(records=[_tag_record(table, new_tag)]), options.output)
+        yield output.shown(output.Answer(records=[_tag_record(table, new_tag)]), options.output)
 
 
 def keep(options: argparse.Namespace) -> Iterator[str]:
@@ -166,16 +155,15 @@ def keep(options: argparse.Namespace) -> Iterator[str]:
             keep_readable(client, table.ref, options.readable_for)
             words = f"{table.ref}: replaced rows stay readable for {options.readable_for}"
     answer = _done(words, table=str(table.ref), readable_for=options.readable_for)
-    yield shown(answer, options.output)
+    yield output.shown(answer, options.output)
 
 
-def _done(words: str, **record: Any) -> Answer:  # noqa: ANN401 - JSON values
-    return Answer(records=[record], foot=words, is_text=True)
+def _done(words: str, **record: Any) -> output.Answer:  # noqa: ANN401 - JSON values
+    return output.Answer(records=[record], foot=words, is_text=True)
 
 
-def _few(names: list[str]) -> str:
-    excess = len(names) - _MOST_NAMED
-    return value_text(names[:_MOST_NAMED]) + (f" and {excess} more" if excess > 0 else "")
+def _partitions(record: output.Record) -> str:
+    return output.few(record["partitions"], _MOST_NAMED)
 
 
 def _check_tag(options: argparse.Namespace) -> None:
@@ -198,12 +186,12 @@ def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, Table
         yield client, table
 
 
-def _tag_record(table: TableInfo, tag: Tag) -> Record:
+def _tag_record(table: TableInfo, tag: Tag) -> output.Record:
     return {
         "table": str(table.ref),
         "tag": tag.name,
         "version": tag.version,
-        "made": moment(tag.made_s),
+        "made": output.moment(tag.made_s),
         "made_by": tag.made_by,
-        "expires": moment(tag.expires_s),
+        "expires": output.moment(tag.expires_s),
     }

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -106,12 +106,12 @@ def make(
     requirement = pyspark_requirement(pyspark)
     if not (programs / "python").exists():
         yield f"creating {home} with {python}\n"
-        _run([python, "-m", "venv", str(home)])
+        output_of([python, "-m", "venv", str(home)])
     yield f"installing {requirement} and {NAME} (takes some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
     with scratch_errors(), tempfile.TemporaryDirectory() as scratch:
         wheel = build_spark_wheel(Path(scratch))
-        _run([*pip, "--quiet", requirement, f"{wheel}[s3]" if with_s3 else str(wheel)])
+        output_of([*pip, "--quiet", requirement, f"{wheel}[s3]" if with_s3 else str(wheel)])
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
         f"  export {_BIN_DIR_VARIABLE}={programs}\n"
@@ -122,8 +122,7 @@ def make(
 def add_s3a(directory: str) -> Iterator[str]:
     """Download Spark's S3 jars into the environment; yield the settings that use them.
 
-    The jars must be for this Spark's version of Hadoop. Other jars lack classes or methods that
-    this Hadoop calls.
+    Other jars than for this Spark's Hadoop lack classes or methods that it calls.
     """
     home = user_path(directory)
     jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
@@ -155,8 +154,7 @@ def add_s3a(directory: str) -> Iterator[str]:
 def pack(directory: str, archive: str) -> Iterator[str]:
     """Pack the environment, without Spark, for `--archives`; yield the settings that use it.
 
-    The archive does not contain Python itself, so every node needs the same Python at the same
-    path.
+    It lacks Python itself, so every node needs the same Python at the same path.
     """
     home, target = user_path(directory), user_path(archive)
     try:
@@ -193,7 +191,14 @@ def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if package in _NOT_PACKED or is_program or "__pycache__" in parts else entry
 
 
-def _run(command: list[str]) -> None:
+def output_of(
+    command: Sequence[str],
+    *,
+    path: str | None = None,
+    timeout_s: float | None = None,
+    most_lines: int = _LAST_LINES,
+) -> str:
+    """Return what a program prints; if it fails, raise an error with the last lines of that."""
     try:
         process = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
             command,
@@ -202,9 +207,12 @@ def _run(command: list[str]) -> None:
             text=True,
             errors="replace",
             check=False,
+            timeout=timeout_s,
+            env=None if path is None else {**os.environ, "PATH": path},
         )
-    except OSError as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
     if process.returncode:
-        end = " | ".join(process.stdout.splitlines()[-_LAST_LINES:])
+        end = " | ".join(process.stdout.strip().splitlines()[-most_lines:]) or "no output"
         raise ConfigurationError(f"`{' '.join(command)}` ended with {process.returncode}: {end}")
+    return process.stdout

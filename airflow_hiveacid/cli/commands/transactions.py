@@ -1,7 +1,6 @@
 """The commands that list and end work: `transactions`, `locks`, `abort` and `cancel`.
 
-Input is parsed options. Output is the metastore's lists, as returned by `SHOW TRANSACTIONS` and
-`SHOW LOCKS` in SQL text. Ages are computed with this machine's clock.
+Ages are computed with this machine's clock.
 """
 
 from __future__ import annotations

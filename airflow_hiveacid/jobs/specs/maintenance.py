@@ -101,18 +101,17 @@ class TablesSpec:
 class CompactSpec(TablesSpec):
     """Compact transactional tables, each partition in its own transaction.
 
-    Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO and QUEUED only
-    report the reason in their result. AUTO compacts in three cases: there are at least
-    `delta_count` delta directories, or the deltas have at least `delta_ratio` times the size of the
-    base, or one of the thresholds in `also_when` is reached. The keys of `also_when` are names of
-    thresholds (`plan.thresholds.ALSO_WHEN`). `plan.compaction_policy` says what applies if a
+    If a needed compaction is blocked, MINOR and MAJOR fail, and AUTO and QUEUED only report the
+    reason in their result. AUTO compacts from `delta_count` delta directories on, from deltas of
+    `delta_ratio` times the size of the base on, or when a threshold in `also_when`
+    (`plan.thresholds.ALSO_WHEN`) is reached. `plan.compaction_policy` says what applies if a
     threshold is None or missing.
 
     `max_bytes` limits the input of all compactions of the job. The partitions with the highest
     score (`CompactionPlan.score`) come first, or with QUEUED the oldest requests; the others remain
-    for a later job. With QUEUED, `pools` are the pools whose requests are served; None means all
-    pools. From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says
-    what happens to the running ones. What is committed stays, and the job succeeds.
+    for a later job. With QUEUED, `pools` are the pools whose requests are served; None means all.
+    From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says what
+    happens to the running ones. What is committed stays, and the job succeeds.
     """
 
     choice: CompactionChoice = CompactionChoice.AUTO

@@ -1,9 +1,8 @@
 """The files of a metastore release, fetched with Maven: class path and schema scripts.
 
-Input is a `HiveRelease`. Output is a `Distribution`. Maven resolves a generated pom into Maven's
-local repository. The class path and the unpacked schema scripts are stored in a cache folder
-outside of all data directories. Later starts therefore need neither Maven nor a network. The name
-of the cache folder contains a digest of the pom. So each version of the pom has its own folder.
+The class path and the unpacked schema scripts are stored in a cache folder outside of all data
+directories, so later starts need neither Maven nor a network. The name of the cache folder contains
+a digest of the generated pom, so each version of the pom has its own folder.
 """
 
 from __future__ import annotations
@@ -78,16 +77,10 @@ def fetch(
 def fetch_class_path(
     folder: Path, project: str, what: str, *, progress: Progress = log_progress
 ) -> tuple[Path, ...]:
-    """Return the jars of a Maven project; download missing jars.
+    """Return the jars of a Maven project (its pom as XML); download missing jars.
 
-    As with `fetch`, several processes may call this function at the same time. The errors are the
-    same.
-
-    Args:
-        folder: The folder for the class path; each project needs its own folder.
-        project: The project's pom, as XML.
-        what: The name of the jars for messages.
-        progress: Receives messages about the download.
+    As with `fetch`, several processes may call this function at the same time, and the errors are
+    the same. Each project needs its own `folder`. `what` names the jars in messages.
     """
 
     def download() -> None:

@@ -71,12 +71,7 @@ class S3aJars:
     def fetch(
         self, *, cache: Path | None = None, progress: Progress = log_progress
     ) -> tuple[Path, ...]:
-        """Return the jars; download missing jars.
-
-        Raises:
-            MissingProgramError: Maven is needed but not installed.
-            DownloadError: Maven failed.
-        """
+        """Return the jars; download missing jars, as `fetch_class_path` does."""
         digest = hashlib.sha256(self.pom.encode()).hexdigest()[:12]
         folder = (cache or cache_dir()) / f"s3a-{self.hadoop}-{digest}"
         jar_names = f"the S3A jars of Hadoop {self.hadoop}"

@@ -1,8 +1,7 @@
 """A Hive metastore on this machine: fetch it, create its schema, start and stop it.
 
-Input is a `LocalMetastoreConfig`. Output is the `uri` of a running server. The server is Hive's own
-Java program, so clients behave as with a metastore in a cluster. Thrift serves only to check
-whether the server answers.
+The server is Hive's own Java program, so clients behave as with a metastore in a cluster. Thrift
+serves only to check whether the server answers.
 
 Example, in a test or a script:
 

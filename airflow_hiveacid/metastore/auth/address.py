@@ -52,20 +52,14 @@ class CountedRefusalError(LoginRefusedError):
 
 
 class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types
-    """A call was not executed: the login was refused, or no server could be reached.
-
-    `metastore/client/connection.py` catches this error, like `ConnectError`.
-    """
+    """A call was not executed: the login was refused, or no server could be reached."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(TTransportException.UNKNOWN, reason)
 
 
 def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
-    """Parse `thrift://host[:port]` or `http(s)://host[:port][/path]`; the default port is 9083.
-
-    Raises ConfigurationError if the URI is malformed, or its scheme is not the transport's scheme.
-    """
+    """Parse `thrift://host[:port]` or `http(s)://host[:port][/path]`; the default port is 9083."""
     try:
         parts = urlsplit(uri.strip())
         host, port = parts.hostname, parts.port

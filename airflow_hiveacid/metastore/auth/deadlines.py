@@ -1,8 +1,7 @@
 """Time limits for functions that cannot be interrupted, and for sockets.
 
-`bounded` runs a function in a thread. If the function exceeds the time limit, its thread continues,
-and the result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
-and writes of a call. So a server that sends one byte per second cannot extend the time limit.
+`bounded` runs a function in a thread. Sockets apply one deadline to all reads and writes of a call,
+so a server that sends one byte per second cannot extend the time limit.
 
 Example:
     >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")
@@ -23,9 +22,9 @@ _T = TypeVar("_T")
 
 
 def bounded(work: Callable[[], _T], *, timeout_s: float, name: str) -> _T:
-    """Run the function in a thread called `name` and return its result.
+    """Run the function in a thread called `name`, and return its result or raise TimeoutError.
 
-    Raises TimeoutError if the function takes longer than `timeout_s`.
+    After a time-out, the thread continues, and its result is ignored.
     """
     answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 

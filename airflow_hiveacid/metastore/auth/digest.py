@@ -1,7 +1,6 @@
 """SASL DIGEST-MD5 (RFC 2831), the login mechanism of Hadoop's delegation tokens.
 
-Takes a token, returns a mechanism. The protocol prescribes MD5. Java servers offer only RC4 and DES
-for encryption, so this module uses RC4.
+The protocol prescribes MD5. Java servers offer only RC4 and DES for encryption; this uses RC4.
 """
 
 from __future__ import annotations
@@ -165,10 +164,10 @@ def _hex(digest: bytes) -> bytes:
 
 
 class Rc4:
-    """The stream cipher RC4 for one direction of one connection.
+    """The stream cipher RC4 for one direction of one connection. Mutable.
 
     It is in Python because the libraries of some hosts no longer include RC4. A few megabytes per
-    second are enough for metastore calls. Mutable: it keeps the position in the key stream.
+    second are enough for metastore calls.
 
     Example:
         >>> Rc4(b"Key").update(b"Plaintext").hex()

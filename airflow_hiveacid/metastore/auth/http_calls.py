@@ -54,10 +54,7 @@ _WORDS: Final[Mapping[int, str]] = MappingProxyType(
 
 
 def open_http(endpoint: MetastoreEndpoint, address: Address) -> HttpTransport:
-    """Connect; only the first call shows whether the server accepts the login.
-
-    Raises ConnectError if no server answers at the address, or the TLS handshake failed.
-    """
+    """Connect or raise ConnectError; only the first call shows if the login is accepted."""
     transport = HttpTransport(endpoint, address)
     try:
         transport.open()
@@ -98,8 +95,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def flush(self) -> None:
         """Send the request and read the response.
 
-        A server refuses a login before it executes the call, so a refused call is sent once more
-        with the current bearer token.
+        A server refuses a login before it executes the call, so a refused call is sent once more.
         """
         body, self._out = self._out.getvalue(), BytesIO()
         status, answer = self._post(body)

@@ -1,8 +1,7 @@
 """Kerberos through the system library libgssapi_krb5, called with ctypes.
 
-A YARN container cannot install packages, so this module needs no Python package. Hosts that use
-Kerberos have the library (libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's
-library, 1.11 or later.
+A YARN container cannot install packages. Hosts that use Kerberos have the library
+(libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's library, 1.11 or later.
 """
 
 from __future__ import annotations
@@ -106,10 +105,7 @@ class GssContext:
         )
 
     def step(self, token: bytes | None) -> bytes:
-        """Return the response to a token; the first step gets a ticket from the KDC.
-
-        Raises GssError if there is no ticket, or the service did not prove its identity.
-        """
+        """Return the response to a token; the first step gets a ticket from the KDC."""
         out, flags = _Buffer(), c_uint32()
         major = self._gss.gss_init_sec_context(
             self._minor,
@@ -146,11 +142,7 @@ class GssContext:
         return wrapped
 
     def unwrap(self, message: bytes, *, is_secret: bool) -> bytes:
-        """Verify and decrypt a message.
-
-        Raises GssError if the message arrived out of order or twice, or is not encrypted although
-        `is_secret` is set.
-        """
+        """Verify and decrypt a message; raise GssError if it is repeated, late or in clear text."""
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
             self._minor, self._context, _buffer(message), out, was_encrypted, None

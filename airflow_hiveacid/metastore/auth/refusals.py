@@ -36,11 +36,10 @@ class _Refusal:
 
 
 class Refusals:
-    """The refused logins of one connection, so that a wrong secret is not sent repeatedly.
+    """The refused logins of one connection, so that a wrong secret is not sent repeatedly. Mutable.
 
     LDAP directories and KDCs count wrong passwords and keys, and lock an account after too many
-    tries. While a transaction is open, heartbeats and checks of a commit's outcome log in again and
-    again. Mutable: it remembers each address's last refusal.
+    tries. While a transaction is open, heartbeats and checks of a commit log in again and again.
     """
 
     def __init__(self, login: Login | None) -> None:
@@ -48,11 +47,7 @@ class Refusals:
         self._known: dict[Address, _Refusal] = {}
 
     def check(self, address: Address) -> None:
-        """Raise an error if this address recently refused the current secret.
-
-        Raises CountedRefusalError if the pause after the refusal is not over; the message repeats
-        the refusal.
-        """
+        """Raise CountedRefusalError if this address lately refused the current secret."""
         refusal = self._known.get(address)
         is_early = refusal is not None and time.monotonic() < refusal.until_s
         if refusal is not None and is_early and refusal.print == self._print():

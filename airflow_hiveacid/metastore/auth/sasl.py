@@ -140,9 +140,8 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
 def log_in(socket: TSocket, mechanism: Mechanism) -> None:
     """Authenticate to the server and agree on how messages are wrapped.
 
-    Raises LoginRefusedError if the server refuses this login, or offers only weak protection. A
-    retry does not help. Raises ConnectError if the server refuses the login for now, does not speak
-    SASL, or disconnected.
+    Raise LoginRefusedError if a retry does not help: the server refuses this login, or offers only
+    weak protection. Raise ConnectError if it refuses for now, does not speak SASL, or disconnects.
     """
     first = mechanism.start()
     try:
@@ -218,10 +217,7 @@ WORDS: Final[Mapping[Protection, bytes]] = MappingProxyType(
 
 
 def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection:
-    """Return the strongest protection level that the server offers.
-
-    Raises WeakProtectionError if even the strongest level offered is weaker than `least`.
-    """
+    """Return the strongest offered protection level; WeakProtectionError if it is below `least`."""
     order = list(WORDS)
     best = max(offered, key=order.index, default=None)
     if best is None or order.index(best) < order.index(least):

@@ -15,10 +15,7 @@ _MAX_BYTES: Final = 1 << 20
 
 
 def read_secret(source: SecretSource) -> bytes:
-    """Return the secret's bytes as stored.
-
-    Raises ConfigurationError if the secret is missing, or too large.
-    """
+    """Return the secret's bytes as stored; ConfigurationError if it is missing or too large."""
     secret = _from_file(source) if source.file else _from_environment(source)
     if not secret:
         raise ConfigurationError(f"the secret in {source} is empty")
@@ -28,11 +25,7 @@ def read_secret(source: SecretSource) -> bytes:
 
 
 def read_secret_text(source: SecretSource) -> str:
-    """Return the secret as ASCII text, without the line end that editors add.
-
-    Raises ConfigurationError if `read_secret` failed, or the secret has characters that the
-    metastore does not accept.
-    """
+    """Return the secret as ASCII text, without the line end that editors add."""
     text = read_secret(source).decode(errors="replace").rstrip("\r\n")
     if not text:
         raise ConfigurationError(f"the secret in {source} is empty")

@@ -1,7 +1,6 @@
 """Connected sockets to one server, with or without TLS, and a check that the server is alive.
 
-The socket's time-out limits a whole call. The time-out starts at the last write, and covers all
-reads of the response.
+The time-out limits a whole call: from the last write to the last read of the response.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
-    """Connect. The socket's time-out is `connect_timeout_s` until the caller changes it.
-
-    Raises ConnectError if no server answers at the address, or the TLS handshake failed.
-    """
+    """Connect, or raise ConnectError; the time-out is `connect_timeout_s` until it is changed."""
     thrift_socket = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
     thrift_socket.setTimeout(endpoint.connect_timeout_s * 1000)
     token = _is_opening.set(True)
@@ -52,10 +48,7 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
 def connect_named(
     address: tuple[str, int], timeout: float, source_address: None = None
 ) -> BoundedSocket:
-    """Connect as `socket.create_connection` does, but with a time limit on the name lookup.
-
-    Raises TimeoutError if the name was not resolved in time.
-    """
+    """Connect as `socket.create_connection`, but with a time limit on the name lookup."""
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
     addresses = _look_up(
@@ -86,12 +79,11 @@ def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[
 
 
 def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
-    """Return True if a call can be sent: the server is connected, and has sent no unrequested data.
+    """Return True if a call can be sent; otherwise the caller closes the connection.
 
-    Unrequested data usually means that the server has closed the connection, which is better found
-    before a call than during one: then the caller would not know whether it was executed. It may
-    also be a late response, which the next call would read as its own. If the result is False, the
-    caller closes the connection.
+    Data that was not requested usually means that the server has closed the connection: during a
+    call, the caller would not know whether it was executed. It may also be a late response, which
+    the next call would read as its own.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)
@@ -108,10 +100,7 @@ def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
 
 
 def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
-    """Build the TLS context of the endpoint: trusted CAs and the client certificate.
-
-    Raises ConfigurationError if a certificate file is missing or unreadable.
-    """
+    """Build the TLS context of the endpoint: trusted CAs and the client certificate."""
     try:
         # Without a CA file, the endpoint trusts this machine's CAs.
         context = ssl.create_default_context(cafile=endpoint.ca_certificate)

@@ -22,7 +22,6 @@ from airflow_hiveacid.metastore.auth.secret import read_secret
 
 KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
-"""The variable that names a YARN container's credentials file."""
 
 # The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). HiveServer2's
 # tokens have the same kind as the metastore's tokens. Some writers also give this name to the
@@ -46,10 +45,10 @@ class DelegationToken:
 
     @property
     def owner(self) -> str:
-        """The token's user, as the issuing server recorded the name: a principal or a short name.
+        """The token's user, as the issuing server recorded it: a principal or a short name.
 
-        Raises ValueError if the identifier is not in Hadoop's format
-        (AbstractDelegationTokenIdentifier).
+        Raises ValueError if the identifier is not in Hadoop's AbstractDelegationTokenIdentifier
+        format.
         """
         return self._named().text()
 
@@ -69,10 +68,7 @@ class DelegationToken:
 
 
 def read_token(login: TokenLogin) -> DelegationToken:
-    """Read the current token of the login from its file or variable.
-
-    Raises ConfigurationError if there is no token, or several tokens may belong to the metastore.
-    """
+    """Read the login's current token; ConfigurationError unless exactly one may be meant."""
     source = login.token or _container_file()
     content = read_secret(source)
     try:
@@ -98,10 +94,7 @@ def read_token(login: TokenLogin) -> DelegationToken:
 
 
 def parse_token(text: str) -> DelegationToken:
-    """Parse the text that a metastore returns from `get_delegation_token`.
-
-    Raises ValueError if the text is not a token. The error message does not contain the text.
-    """
+    """Parse the text of `get_delegation_token`; a ValueError does not contain the text."""
     raw = b""
     # Raise the error after this block. Inside the block, the error's context would contain the
     # secret.
@@ -122,10 +115,7 @@ def parse_credentials(content: bytes) -> list[DelegationToken]:
 
 
 def named_tokens(content: bytes) -> dict[str, DelegationToken]:
-    """Return a dict from alias to token; the writer of the file chose the aliases.
-
-    Raises ValueError if the content is not a credentials file in format 0.
-    """
+    """Return the tokens of a credentials file (format 0) by alias, or raise ValueError."""
     stream = _Stream(content)
     if stream.take(len(_MAGIC)) != _MAGIC:
         raise ValueError("it is not a Hadoop credentials file")

@@ -1,8 +1,7 @@
 """Implementation of `CatalogPort` over Thrift: databases, tables, partitions, constraints.
 
 Calls that list names or drop objects use hmsclient, because its Hive 2.3 stubs also fit 3.1 and
-4.x. Calls with whole definitions use our stubs (see idl/tables.thrift). The call `get_table` must
-not be used, because Hive 4.0.1 lacks it.
+4.x; calls with whole definitions use our stubs. Hive 4.0.1 lacks the call `get_table`.
 """
 
 from __future__ import annotations
@@ -30,16 +29,7 @@ from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    AlterPartitionsRequest,
-    AlterTableRequest,
-    ClientCapabilities,
-    ClientCapability,
-    CreateTableRequest,
-    Database,
-    EnvironmentContext,
-    GetTableRequest,
-)
+from airflow_hiveacid.metastore.gen.tables import ttypes as tables
 from airflow_hiveacid.metastore.wire import Struct
 
 # A part of what HiveServer2 sends (HiveConf.METASTORE_CLIENT_CAPABILITIES). 4.x requires them to
@@ -92,7 +82,7 @@ class CatalogCalls:
     def create_database(self, name: str, location: str | None = None) -> None:
         if name.lower() in self.list_databases():
             return
-        database = Database(
+        database = tables.Database(
             name=name.lower(),
             description="",
             locationUri=location,
@@ -147,7 +137,7 @@ class CatalogCalls:
 
     def create_table(self, table: catalog.NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
-        request = CreateTableRequest(table=struct, **_CAPABILITIES)
+        request = tables.CreateTableRequest(table=struct, **_CAPABILITIES)
         try:
             self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
         except errors.MetastoreVersionError:  # Hive 3.1 requires no capabilities
@@ -265,7 +255,7 @@ class CatalogCalls:
         return self._connection.call(method, request, repeat=Repeat.SAFE)
 
     def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
-        """On 4.x, store the write ID in a table without a statistics flag; only log a refusal.
+        """On 4.x, store the write ID in a table without statistics; only log a refusal.
 
         See docs/decisions/publishing.md.
         """
@@ -336,10 +326,12 @@ class CatalogCalls:
         return found
 
     def _raw_table(self, ref: TableRef) -> Struct:
-        request = GetTableRequest(
+        request = tables.GetTableRequest(
             dbName=ref.db,
             tblName=ref.name,
-            capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
+            capabilities=tables.ClientCapabilities(
+                values=[tables.ClientCapability.INSERT_ONLY_TABLES]
+            ),
             **_CAPABILITIES,
         )
         faults: Faults = {NoSuchObjectException: lambda _: errors.TableNotFoundError(table=ref)}
@@ -383,7 +375,7 @@ class CatalogCalls:
             ttypes.GetTableRequest(
                 table.ref.db,
                 table.ref.name,
-                ttypes.ClientCapabilities([ClientCapability.INSERT_ONLY_TABLES]),
+                ttypes.ClientCapabilities([tables.ClientCapability.INSERT_ONLY_TABLES]),
             ),
             repeat=Repeat.SAFE,
         ).table.sd
@@ -428,9 +420,9 @@ class CatalogCalls:
                 table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
             )
         properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
-        environment = EnvironmentContext(properties=properties)
+        environment = tables.EnvironmentContext(properties=properties)
         if self._connection.generation is not MetastoreGeneration.V3:
-            request = AlterTableRequest(
+            request = tables.AlterTableRequest(
                 dbName=ref.db,
                 tableName=ref.name,
                 table=table,
@@ -453,14 +445,14 @@ class CatalogCalls:
     def _send_partitions(
         self, ref: TableRef, partitions: Sequence[Struct], context: _WriteContext
     ) -> None:
-        environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        environment = tables.EnvironmentContext(properties=_KEEP_STATISTICS)
         method = "alter_partitions_req"
         if self._connection.generation is MetastoreGeneration.V3:
             method = "alter_partitions_with_environment_context"
 
         def send(part: Sequence[Struct]) -> None:
             if method == "alter_partitions_req":
-                request = AlterPartitionsRequest(
+                request = tables.AlterPartitionsRequest(
                     dbName=ref.db,
                     tableName=ref.name,
                     partitions=list(part),

@@ -1,8 +1,7 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-It maps transport faults and unknown methods to this provider's error classes; the caller maps the
-exception classes that a call declares. No code examines error messages. Must not know the meaning
-of the calls.
+It maps transport faults and unknown methods to our errors; the caller maps the exceptions that a
+call declares. No code examines error messages, or knows the meaning of a call.
 """
 
 from __future__ import annotations
@@ -101,10 +100,7 @@ class Repeat(enum.Enum):
 
 
 class _NotDoneError(errors.MetastoreUnavailableError):
-    """The error of a call that was certainly not executed: it was not sent, or its login failed.
-
-    `Connection` raises `plain` instead, because callers do not need this distinction.
-    """
+    """A call that was certainly not executed; callers of `Connection` get `plain` instead."""
 
     def __init__(self, plain: errors.MetastoreUnavailableError) -> None:
         self.plain = plain
@@ -124,7 +120,6 @@ class Connection:
     """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
     It tries servers in the order of the endpoint, and after a failure starts with the next one.
-    Mutable: it holds the current socket.
     """
 
     def __init__(self, endpoint: MetastoreEndpoint) -> None:
@@ -158,10 +153,7 @@ class Connection:
 
     @contextmanager
     def translating(self, method: str) -> Iterator[None]:
-        """Treat a missing or unknown value as an unreadable response to this call.
-
-        Thrift's decoder does not check required fields and enum values.
-        """
+        """Treat an unknown value as an unreadable response, because Thrift does not check enums."""
         try:
             yield
         except KeyError as error:

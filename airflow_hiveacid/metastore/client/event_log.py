@@ -45,11 +45,10 @@ _MOST_BACKWARDS_S: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event of the log.
+    """One event of the log, at `time_s` (whole seconds since 1970).
 
-    `time_s` is in whole seconds since 1970. `table` is "db.name" if the event concerns a table's
-    definition. `message` is JSON, or JSON in gzip and base64. `message` is empty if it was too long
-    to read.
+    `table` is "db.name" if the event concerns a table's definition. `message` is JSON, maybe in
+    gzip and base64, and empty if it was too long to read.
     """
 
     kind: str

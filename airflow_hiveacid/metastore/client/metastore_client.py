@@ -83,8 +83,7 @@ class MetastoreClient(CatalogCalls, TransactionCalls, LockCalls, QueueCalls, Eve
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection, for calls that `MetastorePort` lacks.
 
-        Call this again after an error, because a new connection has a new client. Do not use this
-        client for transactions, because its Hive 2.3 stubs have no write IDs.
+        Call this again after an error. Do not use it for transactions: it has no write IDs.
         """
         return self._connection.hms()
 

@@ -14,16 +14,9 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
+from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.client.transaction_calls import user_name
-from airflow_hiveacid.metastore.compaction_queue import (
-    ClaimedCompaction,
-    CompactionEntry,
-    CompactionResponse,
-    CompactionState,
-    CompactionType,
-    fitting_job_id,
-)
 from airflow_hiveacid.metastore.gen.compaction import ttypes
 from airflow_hiveacid.metastore.wire import (
     COMPACTION_TYPE_NUMBERS,
@@ -48,10 +41,10 @@ class QueueCalls:
         self,
         ref: TableRef,
         partition: PartitionName | None,
-        compaction_type: CompactionType,
+        compaction_type: compaction_queue.CompactionType,
         *,
         pool: str | None = None,
-    ) -> CompactionResponse:
+    ) -> compaction_queue.CompactionResponse:
         wire = ttypes.CompactionRequest(
             dbname=ref.db,
             tablename=ref.name,
@@ -66,16 +59,16 @@ class QueueCalls:
                 f"compaction pool {pool!r}: the queue of Hive 3.1 has no pools; leave the pool out"
             )
         answer = self._connection.call("compact2", wire, repeat=Repeat.SAFE)
-        return CompactionResponse(
+        return compaction_queue.CompactionResponse(
             entry_id=answer.id if answer.id > 0 else None,
             accepted=answer.accepted,
-            state=CompactionState.received(answer.state),
+            state=compaction_queue.CompactionState.received(answer.state),
             message=answer.errormessage,
         )
 
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None
-    ) -> tuple[CompactionEntry, ...]:
+    ) -> tuple[compaction_queue.CompactionEntry, ...]:
         wire = ttypes.ShowCompactRequest()
         if ref is not None:  # 3.1 ignores these fields
             wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
@@ -93,7 +86,7 @@ class QueueCalls:
 
     def find_next_compaction(
         self, worker_id: str, *, worker_version: str, pool: str | None = None
-    ) -> ClaimedCompaction | None:
+    ) -> compaction_queue.ClaimedCompaction | None:
         wire = ttypes.FindNextCompactRequest(
             workerId=worker_id, workerVersion=worker_version, poolName=pool
         )
@@ -101,20 +94,22 @@ class QueueCalls:
         with self._connection.translating("find_next_compact2"):
             return None if compaction is None else _claim(compaction)
 
-    def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
+    def update_compactor_state(
+        self, claim: compaction_queue.ClaimedCompaction, txn_id: TxnId
+    ) -> None:
         # The cleaner of 4.0.1 fails on an entry without a user (CompactorUtil.runJobAsSelf). This
         # cleaner then removes nothing, but still marks the entry as succeeded.
         struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
         self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
 
-    def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        fitting = fitting_job_id(job_id)
+    def set_job_id(self, claim: compaction_queue.ClaimedCompaction, job_id: str) -> None:
+        fitting = compaction_queue.fitting_job_id(job_id)
         self._connection.call("set_hadoop_jobid", fitting, claim.entry_id, repeat=Repeat.SAFE)
 
-    def mark_compacted(self, claim: ClaimedCompaction) -> None:
+    def mark_compacted(self, claim: compaction_queue.ClaimedCompaction) -> None:
         self._connection.call("mark_compacted", _struct(claim), repeat=Repeat.SAFE)
 
-    def mark_cleaned(self, claim: ClaimedCompaction) -> None:
+    def mark_cleaned(self, claim: compaction_queue.ClaimedCompaction) -> None:
         if not claim.highest_write_id:
             # Without a highest write ID, the server would also forget writes that are not cleaned
             # up yet.
@@ -131,10 +126,10 @@ class QueueCalls:
             struct.partitionname = ""
             self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
 
-    def mark_failed(self, claim: ClaimedCompaction) -> None:
+    def mark_failed(self, claim: compaction_queue.ClaimedCompaction) -> None:
         self._connection.call("mark_failed", _struct(claim), repeat=Repeat.NEVER)
 
-    def mark_refused(self, claim: ClaimedCompaction) -> None:
+    def mark_refused(self, claim: compaction_queue.ClaimedCompaction) -> None:
         self._connection.call("mark_refused", _struct(claim), repeat=Repeat.NEVER)
 
 
@@ -142,11 +137,11 @@ def _text(partition: PartitionName | None) -> str | None:
     return None if partition is None or not partition.columns else str(partition)
 
 
-def _type(item: Struct) -> CompactionType:
-    return received(COMPACTION_TYPES, CompactionType, item.type, what=_TYPE)
+def _type(item: Struct) -> compaction_queue.CompactionType:
+    return received(COMPACTION_TYPES, compaction_queue.CompactionType, item.type, what=_TYPE)
 
 
-def _number(kind: CompactionType) -> int:
+def _number(kind: compaction_queue.CompactionType) -> int:
     # A claim goes back to the server as it came, also if its type is unknown.
     return COMPACTION_TYPE_NUMBERS[kind] if kind.is_known else int(kind.value.removeprefix(_TYPE))
 
@@ -170,7 +165,7 @@ def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable
     return may_be
 
 
-def _entry(item: Struct) -> CompactionEntry | None:
+def _entry(item: Struct) -> compaction_queue.CompactionEntry | None:
     try:
         table, partition = TableRef(item.dbname, item.tablename), _partition(item.partitionname)
     except errors.InvalidNameError as error:
@@ -178,12 +173,12 @@ def _entry(item: Struct) -> CompactionEntry | None:
         return None
     # 3.1 returns the highest write ID in the field `hightestTxnId`; 4.x sets both fields.
     highest = item.hightestWriteId or item.hightestTxnId
-    return CompactionEntry(
+    return compaction_queue.CompactionEntry(
         entry_id=item.id,
         table=table,
         partition=partition,
         compaction_type=_type(item),
-        state=CompactionState.received(item.state),
+        state=compaction_queue.CompactionState.received(item.state),
         worker_id=item.workerid,
         worker_version=item.workerVersion,
         initiator_id=item.initiatorId,
@@ -201,8 +196,8 @@ def _entry(item: Struct) -> CompactionEntry | None:
     )
 
 
-def _claim(compaction: Struct) -> ClaimedCompaction:
-    return ClaimedCompaction(
+def _claim(compaction: Struct) -> compaction_queue.ClaimedCompaction:
+    return compaction_queue.ClaimedCompaction(
         entry_id=compaction.id,
         table=TableRef(compaction.dbname, compaction.tablename),
         partition=_partition(compaction.partitionname),
@@ -222,7 +217,7 @@ def _claim(compaction: Struct) -> ClaimedCompaction:
     )
 
 
-def _struct(claim: ClaimedCompaction) -> Struct:
+def _struct(claim: compaction_queue.ClaimedCompaction) -> Struct:
     return ttypes.CompactionInfoStruct(
         id=claim.entry_id,
         dbname=claim.table.db,

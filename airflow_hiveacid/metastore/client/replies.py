@@ -1,7 +1,6 @@
 """Thrift's binary protocol with a check that a reply belongs to the call.
 
-Thrift's generated clients read the name, type and sequence ID of a reply, but do not check them. So
-these clients would accept a late reply to an earlier call.
+Thrift's generated clients would accept a late reply to an earlier call.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
         self.is_reading = True
 
     def readMessageBegin(self) -> tuple[str, int, int]:  # noqa: N802 - Thrift's name
-        """Return the name, type and sequence ID of a reply.
-
-        Raises MismatchedReplyError if the message is not the reply to the last call.
-        """
+        """Return a reply's name, type and ID; MismatchedReplyError for another call's."""
         name, kind, number = super().readMessageBegin()
         if (name, number) != (self._name, self._number) or kind not in _REPLIES:
             raise MismatchedReplyError(

@@ -1,7 +1,6 @@
 """Implementation of `TransactionPort` over Thrift: transactions, write IDs, snapshots.
 
-Map each exception class that these calls declare to an error class of this provider. The
-RetrySemantics annotations of Hive's TxnStore methods decide which calls may be repeated.
+The RetrySemantics annotations of Hive's TxnStore methods decide which calls may be repeated.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -64,8 +63,7 @@ class TransactionCalls:
     ) -> errors.MetastoreInternalError:
         """Return the error, extended by the limit of open transactions if that is reached.
 
-        The server compares a count that it refreshes now and then, and opens transactions again
-        when fewer than 90 % of the limit are open (TxnHandler.checkMaxOpenTxns).
+        The server opens transactions again below 90 % of the limit (TxnHandler.checkMaxOpenTxns).
         """
         try:
             count = len(self._txns([]).open)
@@ -260,13 +258,11 @@ def _aborted_or_conflict(txn_id: TxnId, text: str) -> errors.HiveAcidError:
 
 def _split(ids: Sequence[int], aborted_bits: bytes) -> tuple[list[int], list[int]]:
     """Split IDs into open and aborted; a java.util.BitSet marks the positions of aborted IDs."""
-    aborted = set(_set_bits(aborted_bits))
+    aborted = {
+        8 * index + bit
+        for index, byte in enumerate(aborted_bits)
+        for bit in range(8)
+        if byte >> bit & 1
+    }
     opened = [i for index, i in enumerate(ids) if index not in aborted]
     return opened, [i for index, i in enumerate(ids) if index in aborted]
-
-
-def _set_bits(data: bytes) -> Iterator[int]:
-    for index, byte in enumerate(data):
-        for bit in range(8):
-            if byte >> bit & 1:
-                yield index * 8 + bit

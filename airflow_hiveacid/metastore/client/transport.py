@@ -21,11 +21,10 @@ _BUFFER_BYTES: Final = 64 * 1024
 
 
 def open_transport(endpoint: MetastoreEndpoint, address: Address) -> TTransportBase:
-    """Connect to one address and log in.
+    """Connect to one address and log in; secrets are read again for each connection.
 
     Connecting and each step of the login take at most `connect_timeout_s`. Each later call takes at
-    most `call_timeout_s`, measured from its first byte to the last byte of its response. Secrets
-    are read again for each connection.
+    most `call_timeout_s`, measured from its first byte to the last byte of its response.
     """
     if endpoint.transport.is_http:
         return open_http(endpoint, address)

@@ -86,10 +86,7 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
 
 
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
-    """Create a table unless it exists; return True if it is new.
-
-    Raises TableDiffersError if the table exists with a different definition.
-    """
+    """Create a table unless it exists; return True if it is new."""
     try:
         table = client.get_table(new.ref)
     except errors.TableNotFoundError:
@@ -105,10 +102,7 @@ def ensure_table(client: MetastorePort, new: NewTable) -> bool:
 
 
 def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
-    """Return one sentence for each difference between an existing and the requested table.
-
-    The location is compared only if the request contains one.
-    """
+    """Return a sentence for each difference; the location counts only if one is requested."""
     facts = {
         "columns": (_text(new.columns), _text(found.columns)),
         "partition columns": (_text(new.partition_columns), _text(found.partition_columns)),

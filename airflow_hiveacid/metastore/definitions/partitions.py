@@ -1,7 +1,4 @@
-"""The rules for ADD PARTITION and DROP PARTITION; `statements.py` calls these functions.
-
-They change nothing, and return the remaining work; None if nothing remains.
-"""
+"""The rules for ADD PARTITION and DROP PARTITION; each returns the remaining work, or None."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ def add_partitions(
 ) -> DefinitionWork | None:
     """Return the work that creates the statement's missing partitions.
 
-    Raises DefinitionError if a partition exists, and the statement lacks IF NOT EXISTS or has
-    another location. Also if a new partition would get a location other than the default.
+    Raises DefinitionError if a partition exists, without IF NOT EXISTS or elsewhere, or if a new
+    one would get a location other than the default.
     """
     table = transactional_table(client, asked.target)
     locations = {whole_partition(table, new.values): new.location for new in asked.partitions}

@@ -1,7 +1,7 @@
 """The results of SHOW COMPACTIONS, SHOW TRANSACTIONS, SHOW LOCKS and ABORT TRANSACTIONS.
 
-Takes a client and a statement; returns one mapping of JSON values per row. Times are ISO 8601
-strings in UTC. Values that the server does not report are omitted.
+Each row is a mapping of JSON values. Times are ISO 8601 strings in UTC. Values that the server does
+not report are omitted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 _LONGEST_MESSAGE = 500
 
 Row = dict[str, Any]
-"""One row of a result: a dict from column name to value."""
 
 
 def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:

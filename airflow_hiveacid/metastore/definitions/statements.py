@@ -22,13 +22,8 @@ from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.commit import commit
-from airflow_hiveacid.metastore.transactions.fencing import (
-    FencingToken,
-    agent_info_of,
-    fence,
-    locks_on,
-)
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -142,18 +137,18 @@ def _acquire(
     client: MetastorePort, txn_id: TxnId, components: Sequence[LockComponent], terms: JobTerms
 ) -> None:
     refs = {component.table for component in components}
-    fencing_token = FencingToken.of(terms, txn_id)
+    fencing_token = fencing.FencingToken.of(terms, txn_id)
     acquire(
         client,
         LockRequest(
             txn_id=txn_id,
             components=tuple(components),
-            agent_info=agent_info_of(fencing_token),
+            agent_info=fencing.agent_info_of(fencing_token),
         ),
         timeout_s=terms.lock_timeout_s,
         clock=terms.clock,
         on_enqueued=lambda: (
             fencing_token is not None
-            and fence(client, fencing_token, txn_id, locks_on(client, refs))
+            and fencing.fence(client, fencing_token, txn_id, fencing.locks_on(client, refs))
         ),
     )

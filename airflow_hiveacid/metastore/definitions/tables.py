@@ -1,7 +1,4 @@
-"""The rules for statements that define databases and tables; `statements.py` calls these functions.
-
-They change nothing, and return the remaining work; None if nothing remains.
-"""
+"""The rules for statements that define databases and tables; each returns the work, or None."""
 
 from __future__ import annotations
 
@@ -39,11 +36,7 @@ def create_database(
 def create_table(
     client: MetastorePort, asked: statements.CreateTable, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that creates a table, unless it exists with the same definition.
-
-    Raises TableDiffersError if the table has a different definition, even with IF NOT EXISTS.
-    Raises DefinitionError if the table exists, and the statement has no IF NOT EXISTS.
-    """
+    """Return the work that creates a table, unless it exists with the same definition."""
     new = new_table(asked)
     table = found_table(client, new.ref)
     if table is None:
@@ -123,7 +116,7 @@ def add_columns(
 def change_column(client: MetastorePort, asked: statements.ChangeColumn) -> DefinitionWork | None:
     """Return the work that widens a column's type, or sets its comment.
 
-    Raises DefinitionError if with the new type a reader could read different values.
+    A type with which a reader could read different values is refused.
     """
     table = transactional_table(client, asked.target)
     _check_cascade(table, asked)

@@ -1,7 +1,5 @@
 """The metastore call of a definition statement, determined before any lock is taken.
 
-`tables.py` and `partitions.py` return these values, and `statements.py` makes the calls.
-
 Example:
     >>> Before.from_json(Before(table_id="7.1").to_json())
     Before(table_id='7.1', newest_birth=None)
@@ -22,8 +20,8 @@ from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 class Before:
     """The state right before a change that an earlier try may have made.
 
-    `table_id` is the table's ID, or None if there was no table. `newest_birth` is the newest
-    creation time of the partitions to drop, in seconds since 1970.
+    `table_id` is None if there was no table. `newest_birth` is the newest creation time of the
+    partitions to drop, in seconds since 1970.
     """
 
     table_id: str | None = None
@@ -47,8 +45,7 @@ class Before:
 class DefinitionOutcome:
     """The result of a statement. `txn_id` is the transaction that held the locks, if any.
 
-    `has_changed` is False if an earlier try or a different client had already made the change, and
-    for a query, whose result is `rows`.
+    `has_changed` is False for a query, and if the change had already been made.
     """
 
     has_changed: bool = False

@@ -1,8 +1,8 @@
 """Commits, and the outcome of a commit after a lost response.
 
 Only this module calls `commit_txn` for a job. After a lost response, it never aborts the
-transaction, because the commit may have succeeded. Instead, it reads the transaction's state: a
-write ID that is neither open nor aborted is committed.
+transaction, which may be committed. It reads its state: a write ID that is neither open nor aborted
+is committed.
 """
 
 from __future__ import annotations

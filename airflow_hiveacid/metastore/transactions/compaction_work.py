@@ -130,8 +130,7 @@ class CompactionWork:
         """Return True and refuse to compact if a worker of a 3.1 server may also be compacting.
 
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
-        publishing, and check the directory afterwards: a worker whose entry has left the queue has
-        already published its result.
+        publishing; a worker whose entry has left the queue has already published its result.
         """
         taken = self._worker.taken_on_3()
         if taken is not None:
@@ -152,8 +151,8 @@ class CompactionWork:
     def give_up(self, why: str) -> None:
         """End the queue entry; repeat requests of other clients if the server accepts this.
 
-        Call this after the end of the transaction. The entry ends first, because the server accepts
-        no request for a partition with a waiting or claimed entry.
+        Call this after the transaction's end. The entry ends first, because the server accepts no
+        request for a partition with a waiting or claimed entry.
         """
         if self.claim is not None:
             end_entry(self.client, self.claim, why)

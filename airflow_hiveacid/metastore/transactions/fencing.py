@@ -153,10 +153,7 @@ def job_key_in(agent_info: str) -> str:
 
 
 def older(fencing_token: FencingToken, txn_id: TxnId, copies: Iterable[Rival]) -> tuple[Rival, ...]:
-    """Return the transactions to abort: copies of lower rank and this copy's earlier transactions.
-
-    These may still be open if the response to their abort was lost.
-    """
+    """Return the copies of lower rank, and this copy's own earlier transactions, to abort."""
 
     def is_older(copy: Rival) -> bool:
         is_own = copy.attempt == fencing_token.attempt and copy.txn_id < txn_id
@@ -216,10 +213,9 @@ def raise_if_fenced(
     error: TransactionAbortedError,
     refs: Iterable[TableRef],
 ) -> None:
-    """Raise an error if a newer copy of the job has aborted the transaction.
+    """Raise FencedError if a newer copy of the job has aborted the transaction.
 
-    Raises FencedError if there is a newer copy. Otherwise, or if the search fails, this function
-    raises nothing, and the job may be retried.
+    Otherwise, or if the search fails, the job may be retried.
     """
     if fencing_token is None:
         return

@@ -26,11 +26,10 @@ from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:
-    """The open transactions of a job that the job's next transaction replaces.
+    """The open transactions of a job that the job's next transaction replaces. Mutable.
 
     `first_txn_id` keeps the job's rank among its copies. `began` are the write IDs that were
     committed when the job began, of the tables where a commit of another transaction may end it.
-    Mutable: each opening of a transaction sets both. Not thread-safe.
     """
 
     def __init__(self, client: MetastorePort, first_txn_id: TxnId | None = None) -> None:
@@ -66,7 +65,7 @@ class Handover:
     def step_over(self) -> bool:
         """End the kept transactions, after the next one has requested its locks.
 
-        Return True if there were any, because they may have blocked the next request.
+        Return True if there were any, because they may have blocked the request.
         """
         was_any = bool(self._left)
         for txn_id in self._left:

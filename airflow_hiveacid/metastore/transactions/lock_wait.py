@@ -81,8 +81,7 @@ def acquire_without_queueing(
 ) -> None:
     """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
-    It is withdrawn before each pause, so other requests never wait for it. The first request is
-    made even if `timeout_s` is 0.
+    Other requests never wait for it. The first request is made even if `timeout_s` is 0.
     """
     began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
     while True:

@@ -133,8 +133,7 @@ class Opened:
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
     """Open a transaction, get its locks, and take its snapshot; abort it after an error.
 
-    The new transaction replaces and ends the job's earlier transactions in `leaving`.
-    TransactionAbortedError may also mean that one of these was aborted.
+    It replaces and ends the job's earlier transactions in `leaving`, whose abort is also an error.
     """
     try:
         return _open_and_lock(client, plan, leaving)
@@ -154,7 +153,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     while True:
         is_late = terms.clock.monotonic() >= deadline_s and not never_waits
         is_last = reopenings == _MOST_REOPENINGS or is_late
-        before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
+        refs = {*plan.changed, *plan.watched}
+        before = client.valid_write_ids(refs, client.valid_txns()) if refs else {}
         opened_s = terms.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
         if leaving.first_txn_id is None:
@@ -222,10 +222,7 @@ class _Opening:
         return {ref: self.before[ref] for ref in self.plan.changed}
 
     def run(self, *, deadline_s: float) -> Opened:
-        """Get the transaction's locks and its snapshot; on failure, end the transaction.
-
-        Raises WaitedInVainError or _AnswerLostError if it must be reopened.
-        """
+        """Get the transaction's locks and its snapshot; on failure, end the transaction."""
         try:
             with ExitStack() as undo:
                 undo.callback(abort_quietly, self.client, self.txn_id)
@@ -455,9 +452,3 @@ def _interval_s(terms: JobTerms, timeout_s: float) -> float:
             f" after {timeout_s:g} s without a heartbeat; omit it to send one in half that time"
         )
     return terms.heartbeat_s
-
-
-def _write_ids_of(
-    client: MetastorePort, refs: tuple[TableRef, ...]
-) -> Mapping[TableRef, ValidWriteIdList]:
-    return client.valid_write_ids(refs, client.valid_txns()) if refs else {}

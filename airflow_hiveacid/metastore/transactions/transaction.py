@@ -86,9 +86,9 @@ class MetastoreTransaction:
         return self._opened.heartbeat.lost
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
-        """Register a callback that is called after an abort; callbacks run in reverse order.
+        """Register a callback for an abort; callbacks run in reverse order.
 
-        No callback runs if the outcome of a commit is unknown. Errors of callbacks are only logged.
+        None runs if the outcome of a commit is unknown. Errors of callbacks are only logged.
         """
         self._take_backs.append(take_back)
 
@@ -120,15 +120,15 @@ class MetastoreTransaction:
     def watch(self, check: Callable[[MetastorePort], None]) -> None:
         """Call `check` with every heartbeat from now on, and with each call of `confirm_alive`.
 
-        If `check` raises a CompactionCancelledError, the transaction ends with this error.
+        A CompactionCancelledError ends the transaction.
         """
         self._opened.heartbeat.check = check
 
     def lock_reads(self) -> None:
         """Lock the tables that this transaction reads, if it began with `presence`.
 
-        The request is repeated for at most `lock_timeout_s`, and never stays in the queue, where
-        later requests of other transactions would wait for it.
+        The request never stays in the queue, where requests of other transactions would wait for
+        it.
         """
         request = LockRequest(
             txn_id=self.txn_id,
@@ -200,10 +200,7 @@ class MetastoreTransaction:
 
     @property
     def times(self) -> TransactionTimes | None:
-        """The times of the steps; None before the commit, and if the server reported no time.
-
-        If the transaction writes, `settle` reads the server's time.
-        """
+        """The times of the steps; None before the commit, and if the server reported no time."""
         if self._server_time is None or self._commit_readings is None:
             return None
         time, readings = self._server_time, self._opened.readings

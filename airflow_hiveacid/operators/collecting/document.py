@@ -1,10 +1,8 @@
 """The document with the collected numbers of all tables, which always fits into 64 KB.
 
-Input is one `TableNumbers` per table, and lists of the metastore. Output is JSON. The queue takes
-at most a quarter of the document. If the document is too long, `document` first leaves out details
-of tables. If this is not enough, it leaves out whole tables. The least urgent tables are the first
-to lose details, or to be left out. `left_out` in the document says what was left out. `parsed`
-checks a stored document, because any task may store one.
+The queue takes at most a quarter of the document. If it is too long, the least urgent tables first
+lose their details, then are left out; `left_out` says what was. `parsed` checks a stored document,
+because any task may store one.
 
 Example:
     >>> numbers = [TableNumbers(row=TableRow(table="db.t", state="fine"), details={"plan": []})]
@@ -26,8 +24,6 @@ from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.words import printable
 
 MOST_BYTES: Final = 64 * 1024
-"""The maximum bytes of the document as JSON, because an XCom in the database should be small."""
-
 FORMAT: Final = 1
 """The version of the document's form; the pages ignore a document with a different version."""
 
@@ -69,11 +65,7 @@ class TableNumbers:
     details: Mapping[str, Sequence[JsonValue]] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Check that the pages can show this table; otherwise, they would show no table.
-
-        Raises:
-            TypeError, ValueError: a value of the table's files or notes is out of range.
-        """
+        """Raise TypeError or ValueError if the pages cannot show this table."""
         _list("rows", {"rows": [astuple(self.row)]})
         for name in self.details:
             _list(name, self.details)

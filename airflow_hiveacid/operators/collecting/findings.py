@@ -1,9 +1,7 @@
 """Findings about a table's compaction and locks: what blocks, what is due, and what to do.
 
-Input is a metastore, a table and a policy. This module reads thresholds, queue entries,
-transactions and locks with the functions of the sensors and the cleaning. It changes nothing.
-`explain` prints the findings and `HiveAcidCollectOperator` stores them. Stored findings leave out
-users and hosts.
+It measures with the functions of the sensors and the cleaning, and changes nothing. `explain`
+prints the findings and `HiveAcidCollectOperator` stores them, without users and hosts.
 """
 
 from __future__ import annotations
@@ -23,11 +21,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.words import age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
-from airflow_hiveacid.metastore.compaction_queue import (
-    CompactionEntry,
-    CompactionState,
-    newest_entries,
-)
+from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
@@ -104,7 +98,7 @@ class TableFacts:
     table: TableInfo
     snapshot: Snapshot
     roots: tuple[MeasuredRoot, ...]
-    entries: tuple[CompactionEntry, ...]
+    entries: tuple[compaction_queue.CompactionEntry, ...]
     locks: tuple[LockInfo, ...]
     generation: MetastoreGeneration
 
@@ -218,7 +212,7 @@ def _measured(
 
 
 def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
-    newest = newest_entries(facts.entries)
+    newest = compaction_queue.newest_entries(facts.entries)
     for name, entry in newest.items():
         if entry.state.is_unsuccessful and not entry.is_committed:
             why = entry.reason if names_owners else "SHOW COMPACTIONS has the reason"
@@ -230,25 +224,21 @@ def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
                 about="compaction",
                 urgency=Urgency.FAILED,
                 what=f"{compaction} is {entry.state.value}: {why}",
-                remedy=_failed_remedy(entry),
+                remedy=""
+                if entry.state is compaction_queue.CompactionState.REFUSED
+                else "after two failures, Hive skips the partition; compact it with this provider",
                 cause=f"a compaction is {entry.state.value}: {why}",
             )
     for status in statuses(
         facts.entries, facts.snapshot.txns, facts.generation, names_owners=names_owners
     ):
-        is_ready = status.entry.state is CompactionState.READY_FOR_CLEANING
+        is_ready = status.entry.state is compaction_queue.CompactionState.READY_FOR_CLEANING
         yield Finding(
             about="cleaning" if is_ready else "compaction",
             urgency=Urgency.BLOCKED if status.is_dead else Urgency.WAITING,
             what=status.what,
             remedy=status.remedy,
         )
-
-
-def _failed_remedy(entry: CompactionEntry) -> str:
-    if entry.state is CompactionState.REFUSED:
-        return ""
-    return "after two failures, Hive skips the partition; compact it with this provider"
 
 
 def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:

@@ -1,9 +1,7 @@
 """The numbers of every table, measured by a task without Spark and without reading data files.
 
-Input is a metastore, patterns of table names and a policy. Output is a `TableNumbers` for each
-transactional table, the compaction queue, and the users and hosts behind transactions. Users and
-hosts are separate, because fewer people are allowed to see users and hosts. A table that cannot be
-measured does not stop the collection.
+Users and hosts behind transactions are separate, because fewer people may see them. A table that
+cannot be measured does not stop the collection.
 """
 
 from __future__ import annotations

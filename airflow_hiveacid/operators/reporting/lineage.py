@@ -1,10 +1,8 @@
 """The OpenLineage datasets of a task: the tables and files that its jobs read and write.
 
 OpenLineage's provider calls methods of an operator at the start and the end of a task, in the
-process of the task. Input is the operator's jobs and, at the end, their results. Output has a
-dataset for each table, with its columns, and the columns from which they got their values. At the
-end, a written table also has its write ID as its version, counts of rows, files and bytes, and
-whether it was created, altered, renamed or dropped. The files at a location are one dataset.
+process of the task. At the end, a written table also has its write ID as its version, counts of
+rows, files and bytes, and its change as a whole. The files at a location are one dataset.
 """
 
 from __future__ import annotations
@@ -52,11 +50,10 @@ def lineage_of(
         counts=lineage_facets.counts(results),
         origins=partial(column_lineage, jobs, results),
     )
-    feeds = (job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec))
-    lineage.inputs += lineage_facets.files_read(
-        location for job in jobs for location in locations_read(job)
-    )
-    lineage.outputs += lineage_facets.files_written(feeds)
+    feeds = [job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec)]
+    locations = [location for job in jobs for location in locations_read(job)]
+    lineage.inputs += [Dataset(*name) for name in lineage_facets.names_of(locations)]
+    lineage.outputs += [OutputDataset(*name) for name in lineage_facets.names_of(feeds)]
     return lineage
 
 

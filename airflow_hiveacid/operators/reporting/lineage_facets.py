@@ -1,9 +1,7 @@
-"""The OpenLineage facets of tables, and the datasets of files.
+"""The OpenLineage facets of tables, and the names of datasets of files.
 
-A table's facets are its columns, version, counts, and changes of the table itself.
-
-Input is the names of tables, and jobs with their results. Output is the facets of each table, by
-their names in OpenLineage. If this process cannot ask the metastore, columns are missing.
+A table's facets are its columns, version, counts, and changes of the table itself. If this process
+cannot ask the metastore, columns are missing.
 """
 
 from __future__ import annotations
@@ -57,8 +55,6 @@ _CHANGES: Final[Mapping[type, str]] = MappingProxyType(
 )
 """OpenLineage's words for jobs; it has none for other changes of rows."""
 _WHOLE: Final = ("CREATE", "DROP", "RENAME")
-"""The changes that matter more than a task's other changes of the same table."""
-
 _OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
 
 _log = logging.getLogger(__name__)
@@ -208,22 +204,8 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def files_read(locations: Iterable[str]) -> list[openlineage.Dataset]:
-    """Return the datasets of files that a task reads."""
-    return [
-        openlineage.Dataset(namespace=namespace, name=name) for namespace, name in _names(locations)
-    ]
-
-
-def files_written(locations: Iterable[str]) -> list[openlineage.OutputDataset]:
-    """Return the datasets of files that a task writes."""
-    return [
-        openlineage.OutputDataset(namespace=namespace, name=name)
-        for namespace, name in _names(locations)
-    ]
-
-
-def _names(locations: Iterable[str]) -> list[tuple[str, str]]:
+def names_of(locations: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the namespaces and names of the datasets of files, each once."""
     return list(dict.fromkeys(name for name in map(name_of, locations) if name is not None))
 
 

@@ -1,13 +1,4 @@
-"""Texts about a task for Airflow's pages and log: its fields, statement, documentation, errors.
-
-Input is an operator with its arguments. Output is text for people. This module never changes what a
-task does.
-
-Example:
-    class HiveAcidDeleteOperator(TaskView, BaseOperator):
-        does = "Delete rows of {table}."
-        template_fields = given_fields("statement", "table", "where")
-"""
+"""Texts about a task for Airflow's pages and log: its fields, statement, documentation, errors."""
 
 from __future__ import annotations
 
@@ -29,10 +20,7 @@ _R = TypeVar("_R")
 _log = logging.getLogger(__name__)
 
 MAP_INDEX_TEMPLATE: Final = "{{ task.map_label }}"
-"""The default label of a mapped task's instances."""
-
 LONGEST_LABEL: Final = 250
-"""The maximum length of a label that Airflow can store."""
 _READ_MORE: Final = "docs/reference/results.md"
 _PARTS: Final = (
     "partition",

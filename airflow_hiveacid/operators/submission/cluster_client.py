@@ -1,8 +1,4 @@
-"""The `ClusterRun` of one submission, with the login that `spark-submit` uses.
-
-Input is the target and the user's arguments. Output is a client of YARN or Kubernetes, or None if
-we query no cluster for this target.
-"""
+"""The `ClusterRun` of one submission, with the login that `spark-submit` uses."""
 
 from __future__ import annotations
 

@@ -121,12 +121,7 @@ class Woken:
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> Woken:
-        """Parse a trigger's event.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the note.
-            JobFailedError: the event has an unknown form.
-        """
+        """Parse a trigger's event; raise JobFailedError if it has an unknown form."""
         ends = {member.value: member for member in End}
         match event:
             case {"note": note, "end": str(end), "error": error} if end in ends:

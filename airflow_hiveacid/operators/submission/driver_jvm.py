@@ -36,7 +36,7 @@ from typing import Final
 
 from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
-from airflow_hiveacid.operators.submission.checks.java_check import is_sparks_own
+from airflow_hiveacid.operators.submission.java_check import is_sparks_own
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -95,7 +95,8 @@ def _options(submission: Submission) -> tuple[list[str], _ClassArchive]:
     archive = _ClassArchive()
     try:
         spark = _WorkerSpark.of(submission)
-        options += _logging_options(spark, arguments)
+        if not (arguments.verbose or spark.has_own_logging):
+            options.append(f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
         archive = _ClassArchive.of(spark, arguments, is_recorded=submission.spec.kind in _RECORDED)
     except OSError as error:
         log.info("the driver starts without the archive of Spark's classes: %s", error)
@@ -211,12 +212,6 @@ def _is_second(note: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _logging_options(spark: _WorkerSpark, arguments: SparkArguments) -> list[str]:
-    if arguments.verbose or spark.has_own_logging:
-        return []
-    return [f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"]
 
 
 def _key(spark: _WorkerSpark, arguments: SparkArguments) -> str | None:

@@ -1,8 +1,7 @@
 """A driver's log, in the log of its task: new lines while the driver runs, and its last lines.
 
-Input is the output of `spark-submit`, or the client of the cluster in which the driver runs. A task
-must not wait long for its driver's log, and must not fail because of it. So the clients have a
-short time limit. If a log cannot be read, one line says how to read it.
+A task must not wait long for its driver's log, and must not fail because of it. If a log cannot be
+read, one line says how to read it.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from airflow_hiveacid.operators.submission.clusters.cluster_run import Applicati
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 NEW_LINES: Final = "new lines of the driver's log"
-"""What `log_command` says that it cannot show, if a part of the log has been shown."""
-
 _LONGEST_REASON: Final = 400
 _MOST_FAILURES: Final = 3
 
@@ -83,9 +80,7 @@ class DriverLog:
         copy.is_whole = found.has_ended and not new.has_more
 
     def show_last(self, cluster: Cluster[Any], found: Application) -> list[str]:
-        """Log the last lines of a driver that has ended in a cluster, or how to read its log.
-
-        Return the last lines, also if they were logged before.
+        """Log and return the last lines of a driver that has ended, or log how to read them.
 
         Lines are not repeated if `show_new` has logged all of them. If a trigger has logged them,
         they are repeated: the worker does not know how far the trigger came.
@@ -93,7 +88,10 @@ class DriverLog:
         is_copied = self._copies[found.id].is_whole
         try:
             ends = cluster.last_words(found, is_copied=is_copied)
-            files = {name: _last_lines(text) for name, text in ends.items()}
+            files = {
+                name: _lines_of(text.decode(errors="replace").strip())[-log_tail.LAST_LINES :]
+                for name, text in ends.items()
+            }
         except Exception as error:  # noqa: BLE001 - the task has its own error, which must not be hidden
             log_command(cluster.log_command(found.id), str(error))
             return []
@@ -121,10 +119,6 @@ def log_command(command: str, reason: str, what: str = "the driver's log") -> No
         beginning_of(words, _LONGEST_REASON),
         command,
     )
-
-
-def _last_lines(text: bytes) -> list[str]:
-    return _lines_of(text.decode(errors="replace").strip())[-log_tail.LAST_LINES :]
 
 
 def _lines_of(text: str) -> list[str]:

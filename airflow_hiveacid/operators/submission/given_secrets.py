@@ -1,9 +1,8 @@
 """Secrets in the user's Spark settings, which Airflow's logs and pages must not show.
 
-A setting is a secret if its name suggests it, or if its value is a URL with a password. Input is
-the operator's rendered arguments: the operator calls `mask_secrets` as soon as it has rendered its
-templates, so the page "Rendered Templates" shows no secret either. Airflow hides what `mask_secret`
-has been told. Airflow and the Spark provider themselves hide the values of only a few names.
+A setting is a secret if its name suggests it, or if its value is a URL with a password. The
+operator calls `mask_secrets` as soon as it has rendered its templates, because Airflow and the
+Spark provider hide the values of only a few names.
 """
 
 from __future__ import annotations

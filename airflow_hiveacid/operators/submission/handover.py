@@ -58,4 +58,3 @@ def _state_of(ti: Any) -> str | None:  # noqa: ANN401 - as above
 
 
 HANDOVER: Final = _Handover()
-"""The listener of this process."""

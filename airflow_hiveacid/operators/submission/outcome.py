@@ -1,8 +1,7 @@
 """The outcome of a Spark application: a result, or the error that the task raises.
 
-Input is the application's result and exit code, and the exception of the submission. Output is a
-`JobResult` or a typed error. The error contains all known facts and has no Python cause. So Airflow
-prints the error last, without the stack trace of `spark-submit`.
+The error contains all known facts and has no Python cause, so Airflow prints it last, without the
+stack trace of `spark-submit`.
 """
 
 from __future__ import annotations
@@ -43,10 +42,6 @@ def judge(  # noqa: PLR0913 - all that is known of a driver
 
     `failure` is the exception of the submission. `has_java` is false if `spark-submit` ran on this
     worker, which has no Java. `said` are the last lines of the driver or of `spark-submit`.
-
-    Raises:
-        InputError: the application failed before it could read the URI of its result file.
-        HiveAcidError: the typed error in the job's result, or JobFailedError if there is no result.
     """
     if result is None:
         _raise_without_result(spec, exit_code, failure, has_java=has_java, said=said)

@@ -1,7 +1,7 @@
 """The private names of Airflow's Spark provider that we use; all their uses are in this module.
 
-A new release of the provider may change a private name without notice. So each function says why it
-needs a private name. Each function has a test in `tests/airflow/test_spark_provider_contract.py`.
+A new release may change a private name without notice. So each function says why it needs one, and
+has a test in `tests/airflow/test_spark_provider_contract.py`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,12 @@ def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
 
 
 def adds_parent_job(operator: SparkSubmitOperator) -> bool:
-    """Return whether OpenLineage's parent job is added to Spark's settings.
-
-    The operator stores the argument for OpenLineage's parent job only under a private name.
-    """
+    """Return whether OpenLineage's parent job is added to Spark's settings: a private argument."""
     return bool(operator._openlineage_inject_parent_job_info)  # noqa: SLF001 - as the docstring says
 
 
 def adds_transport(operator: SparkSubmitOperator) -> bool:
-    """Return whether OpenLineage's transport is added to Spark's settings.
-
-    The operator stores the argument for OpenLineage's transport only under a private name.
-    """
+    """Return whether OpenLineage's transport is added to Spark's settings: a private argument."""
     return bool(operator._openlineage_inject_transport_info)  # noqa: SLF001 - as the docstring says
 
 

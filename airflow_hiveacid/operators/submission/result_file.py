@@ -1,7 +1,7 @@
 """The file with the result of one submission; this module reads, keeps and removes the file.
 
-Input is a URI that both the driver and this worker can access. Output is the `JobResult`. Every
-submission has its own directory, so a late driver of an earlier try cannot overwrite this result.
+Every submission has its own directory, so a late driver of an earlier try cannot overwrite this
+result.
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ class ResultFile:
     def uploads(self) -> str:
         """The directory of files that are uploaded for the driver.
 
-        The uploads are next to the submission's directory, not in it. If the uploads were inside,
-        `spark-submit` would create the submission's directory, and the submitting user would own
-        that directory. In that directory, a driver that runs as a different user could not write
-        its result.
+        It is next to the submission's directory, not in it: `spark-submit` would create that
+        directory for the submitting user, and a driver that runs as a different user could not
+        write its result.
         """
         return f"{self._directory}-uploads"
 
@@ -87,9 +86,8 @@ class ResultFile:
     def note_follower(self, *, makes_directory: bool = True) -> None:
         """Let the driver begin: from now on, this process follows it.
 
-        Raises:
-            StorageError: the file cannot be written; or `makes_directory` is false, and the result
-                directory is missing. It may be a disk that this machine does not share.
+        Raise StorageError if the file cannot be written; or if `makes_directory` is false, and the
+        result directory is missing: it may be a disk that this machine does not share.
         """
         # As in `read`, DAG parsing must not import Arrow.
         from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes  # noqa: PLC0415 - as above

@@ -1,8 +1,7 @@
 """Notes in the task's state store, so that a retry can resume the submission of a lost worker.
 
-The Spark provider stores the driver's ID in the state store. So a retry finds the driver and does
-not submit the job again. These notes add the result's URI and the driver's statement and
-generation, so a retry never returns the result of a different statement.
+The Spark provider stores the driver's ID there. These notes add the result's URI and the driver's
+statement and generation, so a retry never returns the result of a different statement.
 """
 
 from __future__ import annotations
@@ -15,13 +14,8 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.jobs.specs.job import JobSpec
 
 RESULT_URI_KEY: Final = "hiveacid_result_uri"
-"""The key under which the URI of a resumable submission's result is stored."""
-
 SUBMISSION_KEY: Final = "hiveacid_submission"
-"""The key under which the statement of a resumable submission is stored."""
-
 ATTEMPT_KEY: Final = "hiveacid_attempt"
-"""The key under which the attempt of a resumable submission is stored."""
 
 
 class StateStore(Protocol):
@@ -51,11 +45,7 @@ class Resumable:
         return None if uri is None else str(uri)
 
     def note(self, spec: JobSpec) -> None:
-        """Replace the last submission's notes with the notes of the next submission.
-
-        This also deletes the last driver's ID, because a retry would take it for the new driver's
-        ID.
-        """
+        """Replace the last submission's notes and driver ID by the next submission's notes."""
         for key in self.provider_keys:
             self.store.delete(key)
         self.store.set(RESULT_URI_KEY, spec.result_uri)

@@ -34,10 +34,7 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
 
 DELIVERED_KEY: Final = "hiveacid_delivered"
-"""The state store's key for the last generation whose result has reached Airflow."""
-
 INSTALLATION_KEY: Final = "hiveacid_installation"
-"""The state store's key for the installation name that is part of the task's job keys."""
 
 # A name must not contain '#', which precedes a job's number, or characters that a lock cannot
 # store.
@@ -134,11 +131,8 @@ def installation() -> str:
     """Return the name of this Airflow installation, or an empty string if it has no name.
 
     The name is the option `installation` in section `[hiveacid]`. The default is the address of the
-    API server (`base_url` of `[api]` or `execution_api_server_url` of `[core]`), unless the address
-    is local.
-
-    Raises:
-        ConfigurationError: the option is invalid.
+    API server (`base_url` of `[api]` or `execution_api_server_url` of `[core]`), unless it is
+    local.
     """
     name = str(conf.get("hiveacid", "installation", fallback="") or "").strip()
     if not name:

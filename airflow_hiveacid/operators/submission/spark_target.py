@@ -1,7 +1,7 @@
 """The target of one submission: a resolved Spark connection, and the path of `spark-submit`.
 
-Input is an Airflow connection and the operator's own settings. Output is a `SparkTarget`. It shows,
-before the submission, where the driver will run and whether a retry can resume the driver.
+A `SparkTarget` shows, before the submission, where the driver will run and whether a retry can
+resume the driver.
 
 Example:
     >>> SparkTarget(conn_id="s", master="yarn", deploy_mode="cluster").is_yarn_cluster
@@ -33,7 +33,6 @@ from airflow_hiveacid.plan.statements.source_options import suggests_secret
 _APPLICATION: Final = "application_url"
 _HISTORY: Final = "history_url"
 PAGE_EXTRAS: Final = (_APPLICATION, _HISTORY)
-"""The extras of a Spark connection that this module reads."""
 _FIELD: Final = re.compile(r"\{(namespace|pod|application_id)\}")
 _BRACE: Final = re.compile(r"\{[^{}]*\}?|\}")
 _PARAMETER: Final = re.compile(r"[?&;#]([^=?&;#]+)=")
@@ -51,9 +50,8 @@ class DriverPages:
     def read(cls, conn_id: str, extra: Mapping[str, object]) -> Self:
         """Parse the extra of a Spark connection.
 
-        Raises:
-            ConfigurationError: a URL is not http or https, or contains an unknown field, a login or
-                a secret. The message does not show the URL.
+        Raise ConfigurationError if a URL is not http or https, or contains an unknown field, a
+        login or a secret. The message does not show the URL.
         """
         urls = {name: str(extra.get(name) or "").strip() for name in PAGE_EXTRAS}
         for name, url in urls.items():

@@ -1,9 +1,4 @@
-"""One submission with `spark-submit`, as a value.
-
-Input is the job's spec, the resolved target, and the operator's rendered arguments. Output is a
-`Submission`: the application, and the arguments of the Spark provider's hook. The arguments include
-our settings for the job and the cluster. This module starts nothing and needs no running task.
-"""
+"""One submission with `spark-submit`, as a value; this module starts nothing."""
 
 from __future__ import annotations
 

@@ -1,16 +1,10 @@
 """The `Submitter`, which submits, follows and stops one job.
 
-Input is a `Submission`. Output is the driver's result, or the exception of the submission. For
-masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, the hook
-only starts `spark-submit`, and a `ClusterRun` queries the cluster. See docs/decisions/clusters.md.
-
-For these clusters, we replace the Spark provider's own code, for four reasons:
-
-- The provider's code fails permanently if YARN has forgotten an application.
-- The provider's code cannot kill an application that a retry has resumed.
-- The provider's code has no time limit for a wait in a queue, for a pod, or for Hadoop's command.
-- For Kubernetes, the provider's code may query a different API server than `spark-submit` does, and
-  it reads the pod's name from the log.
+For masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, it
+only starts `spark-submit`, and a `ClusterRun` queries the cluster, because the provider's own code
+fails permanently if YARN has forgotten an application, cannot kill one that a retry has resumed,
+waits without time limits, and may query another API server than `spark-submit`. See
+docs/decisions/clusters.md.
 """
 
 from __future__ import annotations
@@ -52,8 +46,6 @@ from airflow_hiveacid.operators.submission.spark_target import DriverPages, Spar
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 SUCCEEDED: Final = "SUCCEEDED"
-"""The status of a driver that has ended successfully."""
-
 ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")
 """The statuses of drivers that are not followed; a FORGOTTEN driver is unknown to its cluster."""
 
@@ -96,10 +88,10 @@ class Submitter:
         self._has_java = True
         self._log = DriverLog()
         self.last_lines: list[str] = []
-        """The last lines of a failed job's driver or of `spark-submit`, if they are known."""
         self.has_secrets = False
-        """True if the user's Spark settings or environment variables contain secrets."""
-        self._kept = None if store is None or not target.is_cluster else _notes_in(store)
+        # The Spark provider stores the driver's ID, and the status of its pod, under these keys.
+        keys = (_ID_KEY, provider_names.DRIVER_STATUS_KEY)
+        self._kept = Resumable(store, keys) if store is not None and target.is_cluster else None
         self._is_durable = is_durable
         self._cluster = cluster_run_of(
             target,
@@ -182,7 +174,8 @@ class Submitter:
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from None
         except (AirflowException, RuntimeError, errors.ClusterError, InterruptedError) as exc:
-            return self._overdue or exc
+            overdue = None if self._cluster is None else self._cluster.overdue
+            return overdue or exc
         finally:
             # The Spark provider does not close the pipe from its `spark-submit` process.
             if (process := self.process) is not None and process.stdout is not None:
@@ -350,8 +343,8 @@ class Submitter:
     def _leave_another(self, notes: Resumable, spec: JobSpec) -> None:
         """Kill an earlier try's application if it runs a different statement, and delete its notes.
 
-        In a task with several statements, an earlier try may have reached a later statement than
-        this try. If its driver kept running, killing this task would not kill that driver.
+        An earlier try may have reached a later statement; killing this task would not kill its
+        driver.
         """
         if not notes.is_of_another(spec):
             return
@@ -412,8 +405,7 @@ class Submitter:
     def _spark_submit(self) -> None:
         """Run `spark-submit` until it ends, unless the task is killed.
 
-        After the signal handler returns, the interrupted code of a killed task continues, and must
-        not submit.
+        After the signal handler returns, the interrupted code continues, and must not submit.
         """
         hook, submission = self._at_work
         if self._is_killed():
@@ -502,10 +494,6 @@ class Submitter:
         return None if self._hook is None else provider_names.yarn_application_id(self._hook)
 
     @property
-    def _overdue(self) -> errors.ApplicationNotStartedError | None:
-        return None if self._cluster is None else self._cluster.overdue
-
-    @property
     def _asked_cluster(self) -> cluster_run.ClusterRun[Any]:
         if self._cluster is None:
             raise RuntimeError(f"no cluster is queried for {self._target.master}")
@@ -516,11 +504,6 @@ class Submitter:
         if self._hook is None or self._submission is None:
             raise RuntimeError("no job has started")
         return self._hook, self._submission
-
-
-def _notes_in(store: StateStore) -> Resumable:
-    # The Spark provider stores the driver's ID, and the status of its pod, under these keys.
-    return Resumable(store, (_ID_KEY, provider_names.DRIVER_STATUS_KEY))
 
 
 def _noted_id(notes: Resumable) -> str | None:

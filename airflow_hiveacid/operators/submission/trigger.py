@@ -1,10 +1,8 @@
 """The trigger that follows a driver in its cluster while the task occupies no worker slot.
 
-Input is a `DriverNote` and the arguments of `client_arguments`. Output is one event, which
-`deferral.Woken` parses. The trigger waits by the rules of `ClusterRun.following`, which also apply
-on a worker. If a user clears or marks the deferred task, `on_kill` aborts the driver's transactions
-and kills the driver. Requests run in the threads of `watch.poll_threads`. The module is not in
-`watch`, because modules there must not import operators.
+It waits by the rules of `ClusterRun.following`, as a worker does, in the threads of
+`watch.poll_threads`, and sends one event, which `deferral.Woken` parses. If a user clears or marks
+the deferred task, `on_kill` aborts the driver's transactions and kills the driver.
 """
 
 from __future__ import annotations

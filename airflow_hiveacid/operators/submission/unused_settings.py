@@ -40,11 +40,9 @@ def check_settings(
 ) -> None:
     """Refuse settings that contradict the target, and log a warning for those without effect.
 
-    `worker_queue` is the queue of Airflow's workers, if the task sets one.
-
-    Raises:
-        ConfigurationError: `conf` or `properties_file` names another master or deploy mode; or an
-            entry of `conf` or `env_vars` is None, whose text would be None.
+    `worker_queue` is the queue of Airflow's workers, if the task sets one. Raise ConfigurationError
+    if `conf` or `properties_file` names another master or deploy mode, or if an entry of `conf` or
+    `env_vars` is None, whose text would be None.
     """
     _check_values(given)
     # spark-submit reads its defaults only without `properties_file`.

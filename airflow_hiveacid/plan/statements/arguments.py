@@ -252,7 +252,7 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
 def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> object:
     """Return a mapping with valid placeholders instead of the values that contain templates.
 
-    Without a placeholder, the key is left out; an unknown key is kept, so that it causes an error.
+    Without a placeholder, the key is left out; an unknown key stays, and causes an error.
     """
     if not isinstance(value, Mapping):
         return value

@@ -1,7 +1,6 @@
 """Check the columns of a statement against the definitions of its tables.
 
-Takes a statement's spec, its table, and its source's columns if they are known. Raises the error
-that the driver would raise. Never parses expressions, because only Spark can parse them.
+Raises the error that the driver would raise. Never parses expressions: only Spark can.
 
 Example:
     >>> source_columns(statements.SourceSpec(values=((1, "a"),)), {})

@@ -193,8 +193,7 @@ def _may_hold(condition: Comparison | Membership, low: Any, high: Any) -> bool: 
 def condition_of(text: str, table: TableInfo, parameters: Mapping[str, Parameter]) -> Condition:
     """Parse a condition over a table's columns.
 
-    Raises:
-        SparkNeededError: engines may evaluate the condition differently, or it may be invalid.
+    Raises SparkNeededError if engines may evaluate it differently, or it may be invalid.
     """
     parser = _Parser(_tokens(text), table, parameters)
     condition = parser.any_of(0)
@@ -203,11 +202,7 @@ def condition_of(text: str, table: TableInfo, parameters: Mapping[str, Parameter
 
 
 def value_of(text: str, parameters: Mapping[str, Parameter]) -> Value:
-    """Parse an expression that is a single literal or parameter.
-
-    Raises:
-        SparkNeededError: the expression is anything else.
-    """
+    """Parse an expression that is a single literal or parameter; else raise SparkNeededError."""
     parser = _Parser(_tokens(text), None, parameters)
     value = parser.value()
     parser.end()

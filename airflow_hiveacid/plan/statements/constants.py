@@ -1,9 +1,8 @@
 r"""Constants of statements as values of Hive's types, if every engine gives them the same value.
 
-Input is a constant as text, or as a literal in Spark SQL, and the Hive type of a column. Output is
-the value of that type, or UNFIT. Only types are known whose values Hive, Spark and Arrow compare
-alike: whole numbers, strings (byte by byte), booleans, dates, and decimals with the column's
-digits. A double can be stored, but not compared.
+Only types are known whose values Hive, Spark and Arrow compare alike: whole numbers, strings (byte
+by byte), booleans, dates, and decimals with the column's digits. A double can be stored, but not
+compared. Any other constant is UNFIT.
 
 Example:
     >>> constant_of("12", parse_type("int")), constant_of("1.7", parse_type("int"))

@@ -1,8 +1,6 @@
 """Checks INSERT, UPDATE, DELETE and MERGE statements and resolves their columns.
 
-Takes a table and a statement's spec. Returns the statement with every column resolved, or raises an
-error if the statement is not possible. Decides nothing about files. Does not parse expressions,
-because only Spark can parse them.
+Decides nothing about files. Does not parse expressions, because only Spark can parse them.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef

@@ -43,7 +43,6 @@ CLASSES: Final[Mapping[str, str]] = {
         "substr": "UDFSubstr",
     }.items()
 }
-"""The class of each function, by the function's name in Hive."""
 
 
 def called(name: str) -> str:

@@ -1,8 +1,4 @@
-"""Convert parameter values from a DAG or a program into typed values.
-
-Takes Python values, or strings from templates with a given type. Returns a `Parameter`, which
-contains the values in their canonical spelling.
-"""
+"""Convert parameter values from a DAG or a program into typed values in canonical spelling."""
 
 from __future__ import annotations
 
@@ -44,9 +40,7 @@ def parameter_of(given: object, argument: str) -> Parameter:
     """Convert a value or list to a `Parameter`.
 
     The type is given by a mapping with `type` and `value`, or else by the value's Python type.
-
-    Raises:
-        ConfigurationError: a value's type is unknown, or the value does not fit the given type.
+    Raises ConfigurationError if the type is unknown, or the value does not fit the given type.
 
     Example:
         >>> parameter_of([1, Decimal("1.50")], "parameters['ids']").said

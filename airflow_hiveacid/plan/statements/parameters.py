@@ -1,8 +1,8 @@
 """Convert the `parameters` of a task or call to typed values, and find their markers in SQL.
 
-Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which set the type
-of a rendered template. Returns `Parameter`s. A statement's spec contains only the parameters that
-the statement's SQL uses. `spark.engine.expressions.parsed_sql` turns them into literals.
+A mapping such as `{"type": "date", "value": "{{ ds }}"}` sets the type of a rendered template. A
+statement's spec contains only the parameters that its SQL uses.
+`spark.engine.expressions.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said

@@ -1,8 +1,8 @@
 """Statements that one process can run without Spark: typed rows, keys, simple conditions.
 
-Input is a statement's spec and its table. Output is the statement with every constant in its
-column's type and every condition parsed, or SparkNeededError with the reason why it needs Spark. An
-error in the statement itself is raised as Spark's side raises it (`dml`). Reads no file.
+Every constant gets its column's type, and every condition is parsed; SparkNeededError has the
+reason why a statement needs Spark. An error in the statement itself is raised as Spark's side
+raises it (`dml`). Reads no file.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -42,14 +42,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.statements import conditions, dml
 from airflow_hiveacid.plan.statements.columns import check_truncate, value_columns
-from airflow_hiveacid.plan.statements.conditions import (
-    Condition,
-    column_type,
-    condition_of,
-    source_column_of,
-    value_of,
-)
 from airflow_hiveacid.plan.statements.constants import (
     UNFIT,
     Constant,
@@ -58,14 +52,6 @@ from airflow_hiveacid.plan.statements.constants import (
     literal_of,
     reader_of,
     type_name,
-)
-from airflow_hiveacid.plan.statements.dml import (
-    Clause,
-    check_source,
-    quoted,
-    resolve_insert,
-    resolve_merge,
-    resolve_update,
 )
 
 _OF_PARTITIONS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
@@ -92,7 +78,7 @@ class SimpleChange:
     """An UPDATE or DELETE; `assignments` are the new values of an UPDATE, None for a DELETE."""
 
     table: TableInfo
-    condition: Condition | None
+    condition: conditions.Condition | None
     assignments: Mapping[str, Constant] | None
 
 
@@ -123,8 +109,6 @@ class SimpleTruncate:
 
 SimpleStatement = SimpleInsert | SimpleChange | SimpleMerge | SimpleTruncate
 SIMPLE_SPECS: Final = (InsertSpec, UpdateSpec, DeleteSpec, MergeSpec, TruncateSpec)
-"""The specs of the statements that may be simple."""
-
 SimpleSpec = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec
 
 
@@ -141,15 +125,11 @@ def simple_specs(job: Job) -> tuple[SimpleSpec, ...]:
 
 
 def check_kind(job: Job) -> SimpleSpec:
-    """Return the spec of a job if its kind and its source may need no Spark, for any table.
-
-    Raises:
-        SparkNeededError: the job needs Spark.
-    """
+    """Return the spec of a job if its kind and its source may need no Spark, for any table."""
     if not isinstance(job, SIMPLE_SPECS):
         raise SparkNeededError(reason="it is not INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
     if isinstance(job, InsertSpec | MergeSpec):
-        check_source(job.source)
+        dml.check_source(job.source)
         if job.source.values is None or job.source.query:
             raise SparkNeededError(reason="its rows are not values, but files, tables or a query")
     if isinstance(job, UpdateSpec | DeleteSpec | MergeSpec) and job.tables:
@@ -162,11 +142,7 @@ def check_kind(job: Job) -> SimpleSpec:
 def simple_statement(job: Job, table: TableInfo) -> SimpleStatement:
     """Return a statement in the form that one process can run.
 
-    `table` has its constraints.
-
-    Raises:
-        SparkNeededError: the statement needs Spark.
-        InputError: the statement is invalid for this table.
+    `table` has its constraints. Raises InputError if the statement is invalid for this table.
     """
     spec = check_kind(job)
     if table.kind is not TransactionalKind.FULL_ACID:
@@ -189,9 +165,9 @@ def _insert(spec: InsertSpec, table: TableInfo) -> SimpleInsert:
     if spec.default_at or spec.default_where:
         raise SparkNeededError(reason="its values contain DEFAULT")
     source = _Source.of(spec.source)
-    expressions = resolve_insert(table, spec, source.names)
+    expressions = dml.resolve_insert(table, spec, source.names)
     fixed = {name.lower(): value for name, value in spec.partition.items()}
-    by_expression = {quoted(name): name for name in source.names}
+    by_expression = {dml.quoted(name): name for name in source.names}
     values: dict[str, Sequence[Constant]] = {}
     for name, expression in expressions.items():
         if name in fixed:
@@ -213,12 +189,14 @@ def _insert(spec: InsertSpec, table: TableInfo) -> SimpleInsert:
 def _change(spec: UpdateSpec | DeleteSpec, table: TableInfo) -> SimpleChange:
     assignments: dict[str, Constant] | None = None
     if isinstance(spec, UpdateSpec):
-        clause = resolve_update(table, spec)
+        clause = dml.resolve_update(table, spec)
         assignments = {
             name: _literal(text, table, name, spec.parameters)
             for name, text in clause.assignments.items()
         }
-    condition = None if spec.where is None else condition_of(spec.where, table, spec.parameters)
+    condition = (
+        None if spec.where is None else conditions.condition_of(spec.where, table, spec.parameters)
+    )
     return SimpleChange(table=table, condition=condition, assignments=assignments)
 
 
@@ -226,7 +204,7 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
     if spec.condition is not None:
         raise SparkNeededError(reason="its ON has more than keys")
     source = _Source.of(spec.source)
-    clauses = resolve_merge(table, spec, source.names)
+    clauses = dml.resolve_merge(table, spec, source.names)
     keys = tuple(key.lower() for key in spec.keys)
     for key in keys:
         require_comparable(table, key, "key")
@@ -259,13 +237,13 @@ def _merge(spec: MergeSpec, table: TableInfo) -> SimpleMerge:
 
 def require_comparable(table: TableInfo, name: str, role: str) -> None:
     """Raise a SparkNeededError if engines may compare the values of a column differently."""
-    if not is_comparable(type_ := column_type(table, name)):
+    if not is_comparable(type_ := conditions.column_type(table, name)):
         raise SparkNeededError(
             reason=f"engines may compare the {role} {name}, of type {type_}, differently"
         )
 
 
-def _check_clause(clause: Clause) -> None:
+def _check_clause(clause: dml.Clause) -> None:
     if clause.condition is not None:
         raise SparkNeededError(reason="a WHEN clause has a condition")
     if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
@@ -312,7 +290,7 @@ class _Source:
         if name.lower() not in self.texts:
             raise SparkNeededError(reason=f"{name} is not a column of its source")
         texts = self.texts[name.lower()]
-        read = reader_of(parse_type(column_type(table, target)))
+        read = reader_of(parse_type(conditions.column_type(table, target)))
         values = [None if text is None else read(text) for text in texts]
         for text, value in zip(texts, values, strict=True):
             if value is UNFIT:
@@ -323,7 +301,7 @@ class _Source:
         self, text: str, table: TableInfo, target: str, parameters: Mapping[str, Parameter]
     ) -> Sequence[Constant]:
         """Return the values of an expression: a source column, or one constant for all rows."""
-        column = source_column_of(text)
+        column = conditions.source_column_of(text)
         if column is not None:
             return self.column(column, table, target)
         return [_literal(text, table, target, parameters)] * self.rows
@@ -338,7 +316,7 @@ def _stored(text: str | None, table: TableInfo, name: str) -> Constant:
     """Return a text in the type of a column of the table."""
     if text is None:
         return None
-    value = constant_of(text, parse_type(column_type(table, name)))
+    value = constant_of(text, parse_type(conditions.column_type(table, name)))
     if value is UNFIT:
         raise _needs_cast(text, table, name)
     return value
@@ -346,7 +324,7 @@ def _stored(text: str | None, table: TableInfo, name: str) -> Constant:
 
 def _needs_cast(text: str, table: TableInfo, name: str) -> SparkNeededError:
     shown = text if len(text) <= 40 else f"{text[:40]}..."  # noqa: PLR2004 - for a log's line
-    type_ = column_type(table, name)
+    type_ = conditions.column_type(table, name)
     return SparkNeededError(reason=f"the value {shown!r} of {name} needs Spark's cast to {type_}")
 
 
@@ -354,8 +332,8 @@ def _literal(
     text: str, table: TableInfo, name: str, parameters: Mapping[str, Parameter]
 ) -> Constant:
     """Return an expression that is a constant, in the type of a column of the table."""
-    type_ = column_type(table, name)
-    value = value_of(text, parameters)
+    type_ = conditions.column_type(table, name)
+    value = conditions.value_of(text, parameters)
     constant = literal_of(value, parse_type(type_))
     if constant is UNFIT:
         raise SparkNeededError(reason=f"{value.said} for {name} needs Spark's cast to {type_}")
@@ -366,10 +344,9 @@ def _literal(
 
 
 def check_partition_values(table: TableInfo, values: Columns) -> None:
-    """Check that engines spell the partitions of new rows alike.
+    """Raise SparkNeededError unless engines spell the partitions of new rows alike.
 
-    Raises:
-        SparkNeededError: a value of a partition column is of another type, or needs an escape.
+    They may not if a partition column's value is of another type, or needs an escape.
     """
     for column in table.partition_columns:
         if type_name(parse_type(column.type)) not in _OF_PARTITIONS:

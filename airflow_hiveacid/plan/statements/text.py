@@ -1,7 +1,7 @@
 """A job as SQL text for readers: Hive's own statement, or the most similar statement.
 
-Input is a job's spec. Output is text for Airflow's "Rendered Templates" view; no program parses it.
-Parameters appear as markers, so the text does not contain their values.
+Airflow's "Rendered Templates" view shows the text; no program parses it. Parameters appear as
+markers, so the text does not contain their values.
 
 Example:
     >>> print(statement_text(statements.DeleteSpec(target="db.t", where="day < :day")))
@@ -42,7 +42,6 @@ PROPERTIES: Final = {
     },
     maintenance.ConversionTarget.FLAT: {"transactional": "false"},
 }
-"""The table parameters of each kind of table."""
 
 
 @singledispatch

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What would be run."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(spark_environment, "_run", ran.append)
+    monkeypatch.setattr(spark_environment, "output_of", ran.append)
     return ran
 
 

@@ -12,9 +12,9 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.maintenance import clean as cleaning_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.plan import cleaning as cleaning_module
 from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.storage.stores import listing

@@ -204,11 +204,7 @@ class ClusterRun(Generic[_App]):
     def end_earlier(self, application_id: str | None, tag: str) -> None:
         """Kill an application of an earlier try (see `answer_for`), and wait until it has ended.
 
-        Raises:
-            ClusterUnavailableError: the cluster did not answer, or the application did not end,
-                within the time limit.
-            ClusterRefusedError: the cluster refused the query or the kill until the time limit.
-            InterruptedError: this task was killed, which also kills the application.
+        Raise InterruptedError if this task is killed, which also kills the application.
         """
         self.answer_for(application_id, tag)
         running_id = application_id or self.submitted(tag)
@@ -316,10 +312,7 @@ class ClusterRun(Generic[_App]):
                 ids |= {application.id for application in self.manager.find(tag, ORDER_S)}
             except Exception as error:  # noqa: BLE001 - edge of a thread; known applications can still be ended
                 log.warning("cannot look for applications with the tag %s: %s", tag, error)
-        self._order_end(sorted(ids))
-
-    def _order_end(self, application_ids: list[str]) -> None:
-        for application_id in application_ids:
+        for application_id in sorted(ids):
             try:
                 self.manager.end(application_id, ORDER_S)
             except Exception as error:  # noqa: BLE001 - the other applications and the task still have to end

@@ -1,7 +1,4 @@
-"""HTTP requests to a cluster: sessions, certificates, time limits, and invalid answers.
-
-The clients of YARN and of Kubernetes use these functions; each client knows its own login.
-"""
+"""HTTP requests to YARN and Kubernetes: sessions, certificates, time limits, invalid answers."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.log_tail import body_of
 
 QUESTION_S: Final = (5.0, 30.0)
-"""Connect and read time-outs of a query."""
 
 # Airflow ends a killed task five seconds after the signal.
 ORDER_S: Final = (1.0, 1.0)

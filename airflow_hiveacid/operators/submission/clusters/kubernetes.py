@@ -16,6 +16,7 @@ Example:
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,8 +36,6 @@ from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 
 LABEL: Final = "hiveacid-attempt"
-"""The pod label whose value is the tag of one attempt."""
-
 DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 
@@ -293,10 +292,6 @@ def _read(answer: Mapping[str, Any], asked: str) -> Pod:
         return Pod.read(answer)
 
 
-def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
 def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
     own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
     if own:
@@ -304,7 +299,8 @@ def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
     for condition in status.get("conditions") or ():
         if condition.get("status") == "False" and condition.get("type") == "PodScheduled":
             yield f"{condition.get('reason')}: {condition.get('message')}"
-    for container in _containers(status):
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for container in (one for kind in kinds for one in status.get(kind) or ()):
         state = container.get("state") or {}
         for kind in ("waiting", "terminated"):
             detail = state.get(kind)
@@ -330,8 +326,6 @@ NAMESPACE: Final = f"{_SETTINGS}namespace"
 _POD_NAME: Final = f"{_SETTINGS}driver.pod.name"
 _UPLOADS: Final = f"{_SETTINGS}file.upload.path"
 _WAITS: Final = f"{_SETTINGS}submission.waitAppCompletion"
-
-log = logging.getLogger(__name__)
 
 
 def driver_of(namespace: str, tag: str) -> str:
@@ -364,14 +358,11 @@ def own_settings(
         log.warning("%s=%s is ignored: each pod gets a unique name", _POD_NAME, given[_POD_NAME])
     settings[_POD_NAME] = _driver_name(tag)
     settings[_WAITS] = "false"
-    settings.setdefault(_UPLOADS, _for_hadoop(ResultFile(uri=result_uri).uploads))
+    # For S3, Hadoop supports only the scheme s3a.
+    uploads = re.sub(r"\As3://", "s3a://", ResultFile(uri=result_uri).uploads)
+    settings.setdefault(_UPLOADS, uploads)
     return settings
 
 
 def _driver_name(tag: str) -> str:
     return f"{tag}-driver"
-
-
-def _for_hadoop(uri: str) -> str:
-    # For S3, Hadoop supports only the scheme s3a.
-    return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri

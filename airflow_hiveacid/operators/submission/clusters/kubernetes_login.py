@@ -69,11 +69,7 @@ class KubernetesLogin:
     _until: datetime | None = None
 
     def bearer(self) -> str | None:
-        """Return the current token, or None if this login has no token.
-
-        Raises:
-            OSError: the token cannot be read or is invalid, or the command that returns it failed.
-        """
+        """Return the current token, or None without one; raise OSError if it is invalid."""
         if self.token_file is not None:
             return _checked(self.token_file.read_bytes().decode("latin-1"))
         is_over = self._until is not None and datetime.now(UTC) > self._until - _EARLY

@@ -26,8 +26,6 @@ import requests
 from airflow_hiveacid.format.words import printable
 
 LAST_LINES: Final = 20
-"""The number of a driver's last lines that a task's log shows."""
-
 LOG_S: Final = 5.0
 """The longest time, in seconds, for which a task waits for a part of its driver's log."""
 
@@ -102,10 +100,8 @@ def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
     """Return the end of the log file `name`, and the file's length, from YARN's answer.
 
     YARN was asked for the last `LOG_BYTES`. If a node aggregates logs while a container runs, the
-    answer has two parts with a header each. The first part is the newer one.
-
-    Raises:
-        OSError: the answer has an unknown form, or its end is missing.
+    answer has two parts with a header each. The first part is the newer one. Raise OSError if its
+    form is unknown.
     """
     header, has_header, rest = answer.partition(_CONTENTS)
     length_match = _LENGTH.search(header)

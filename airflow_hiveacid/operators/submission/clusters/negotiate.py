@@ -1,9 +1,7 @@
 """Kerberos over HTTP (RFC 4559) for `requests`, used for YARN's resource manager.
 
-Input is a principal with a keytab, or a ticket cache. The client sends a ticket only to a server
-that requests a ticket. The client accepts an answer only if the server proves its identity. Like
-all our logins, this module uses the system's Kerberos library and needs no package
-(docs/decisions/logins.md).
+The client sends a ticket only to a server that requests one, and accepts an answer only if the
+server proves its identity. Like all our logins, it needs no package (docs/decisions/logins.md).
 
 Example:
     >>> service_of("http://RM.example.com:8088/ws", "EXAMPLE.COM")

@@ -212,9 +212,9 @@ class ResourceManager:
                 # OSError.
                 troubles.append(f"{address}: {error}")
                 continue
-            if answer.ok and _is_json(answer):
-                return answer
-            if _is_unknown(answer):
+            # A proxy, or a standby that knows no active manager, returns 200 and an HTML page.
+            is_json = "json" in answer.headers.get("Content-Type", "")
+            if (answer.ok and is_json) or _is_unknown(answer):
                 return answer
             said = beginning_of(answer.text, 200)
             troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
@@ -354,11 +354,6 @@ def _send(
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
     return bounded(request, timeout_s=sum(timeout), name="hiveacid-yarn")
-
-
-def _is_json(answer: requests.Response) -> bool:
-    # A proxy, or a standby that knows no active manager, returns status 200 and an HTML page.
-    return "json" in answer.headers.get("Content-Type", "")
 
 
 def _is_unknown(answer: requests.Response) -> bool:

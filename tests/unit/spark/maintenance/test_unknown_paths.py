@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean, unknown_paths
+from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -142,14 +142,14 @@ def paths(result: JobResult, key: str) -> list[str]:
 
 def after_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act after the cleaner has listed the directories between the partitions."""
-    list_between = clean.unknown_between
+    list_between = unknown_paths.unknown_between
 
     def acting(*given: Any) -> Any:  # noqa: ANN401 - as the function
         found = list_between(*given)
         act()
         return found
 
-    monkeypatch.setattr(clean, "unknown_between", acting)
+    monkeypatch.setattr(unknown_paths, "unknown_between", acting)
 
 
 @pytest.fixture

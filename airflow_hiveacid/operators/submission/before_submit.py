@@ -1,8 +1,7 @@
 """Checks of a job before `spark-submit` starts, to save a Spark start if the job must fail.
 
-Input is a `Submission` and the hook of its metastore. All checks of tables (`table_checks`) share
-one metastore connection. The option `check_before_submit` of section `[hiveacid]` turns all checks
-off, for workers that may not reach the metastore.
+The option `check_before_submit` of section `[hiveacid]` turns all checks off, for workers that may
+not reach the metastore.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.operators.submission.checks.java_check import check_java
-from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
+from airflow_hiveacid.operators.submission.java_check import check_java
 from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.plan import arguments
 
 log = logging.getLogger(__name__)

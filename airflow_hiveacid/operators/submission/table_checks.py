@@ -1,12 +1,8 @@
 """Checks of a job's tables in the metastore before Spark starts.
 
-Input is a metastore connection and a job. A check applies the driver's first rules in the driver's
-order, and raises the driver's errors. A check must never refuse a job that the driver would accept.
-So this module does not check expressions, files, ledgers, or tables that the job itself may create;
-only the driver checks these.
-
-Example:
-    check_tables(client, CompactSpec.of_table("demo.t", partition="month=1"))
+A check applies the driver's first rules in the driver's order, and raises the driver's errors. It
+must never refuse a job that the driver would accept, so only the driver checks expressions, files,
+ledgers, and tables that the job itself may create.
 """
 
 from __future__ import annotations
@@ -110,13 +106,9 @@ class _TableCheck:
                 assert_never(spec)
         check_columns(table, spec, columns)
         if isinstance(spec, statements.TruncateSpec) and spec.partition:
-            self._check_truncated(table, spec)
-
-    def _check_truncated(self, table: TableInfo, spec: statements.TruncateSpec) -> None:
-        values = _comparable(table, spec)
-        names = self._client.partition_names(table)
-        if not any(_may_have(name, values) for name in names):
-            raise partition_missing(table, spec)
+            values = _comparable(table, spec)
+            if not any(_may_have(name, values) for name in self._client.partition_names(table)):
+                raise partition_missing(table, spec)
 
     def _check_maintenance(
         self,

@@ -1,1 +1,0 @@
-"""Checks of a job on the worker before Spark starts."""
