@@ -116,7 +116,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
     records = [
         {
             "about": finding.about,
-            "state": finding.urgency.name.lower(),
+            "state": finding.urgency.state,
             "finding": finding.what,
             "remedy": finding.remedy,
         }
@@ -188,7 +188,7 @@ def _explain_tables(options: argparse.Namespace, pattern: str) -> Iterator[str]:
         field("what to do", "remedy", wraps=True),
     )
     states = Counter(
-        min(finding.urgency for finding in of_table).name.lower() for of_table in findings.values()
+        min(finding.urgency for finding in of_table).state for of_table in findings.values()
     )
     yield from answer(Answer(records=_by_cause(findings), columns=columns), states, options)
 
@@ -214,7 +214,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[Record]:
         tables = list(dict.fromkeys(name for name, _ in group))
         texts = (finding.cause or finding.what if others else finding.what, finding.remedy)
         what, remedy = (_general(text, table) if len(tables) > 1 else text for text in texts)
-        state = urgency.name.lower()
+        state = urgency.state
         records.append(
             {"state": state, "tables": tables, "about": about, "finding": what, "remedy": remedy}
         )

@@ -31,7 +31,7 @@ MOST_BYTES: Final = 64 * 1024
 FORMAT: Final = 1
 """The version of the document's form; the pages ignore a document with a different version."""
 
-_URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "fine")
+_URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "switched off", "fine")
 _MOST_DETAIL_BYTES: Final = 8 * 1024
 _MOST_QUEUED: Final = 60
 _MOST_QUEUE_BYTES: Final = MOST_BYTES // 4

@@ -93,7 +93,7 @@ class MeasuredTable:
         worst = self.findings[0] if self.findings else None
         return TableRow(
             table=str(self.facts.table.ref),
-            state="fine" if worst is None else worst.urgency.name.lower(),
+            state="fine" if worst is None else worst.urgency.state,
             why="" if worst is None or worst.urgency is Urgency.FINE else worst.what,
             partitions=len(self.facts.roots),
             due=sum(1 for root in self.facts.roots if exceeded(root.compactable, self.policy)),
@@ -143,7 +143,7 @@ def _numbers(
             row=measured.row,
             details={
                 "findings": [
-                    [finding.about, finding.urgency.name.lower(), finding.what, finding.remedy]
+                    [finding.about, finding.urgency.state, finding.what, finding.remedy]
                     for finding in capped(measured.findings)
                 ],
                 "plan": _plan(facts, measured.policy),
