@@ -9,7 +9,6 @@ commands use the functions of sensors, the collector and cleaning, and change no
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,7 +29,7 @@ from airflow_hiveacid.cli.output import (
 )
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.format.words import first_few, several
+from airflow_hiveacid.format.words import first_few, several, without_ages
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
@@ -45,9 +44,6 @@ from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.watch.health import compaction_need
-
-_AGE: Final = re.compile(r"\d+ (d|h|min|s)\b")
-"""A part of `age_text`."""
 
 _R = TypeVar("_R")
 
@@ -98,7 +94,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
 def _row_record(row: TableRow) -> Record:
     record = asdict(row)
     why, last_s = record.pop("why"), record.pop("last_compaction_s")
-    return {**record, "last_compaction": moment(last_s), "why": why}
+    return {**record, "last_compaction": moment(last_s or None), "why": why}
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
@@ -204,7 +200,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[Record]:
         for finding in of_table:
             if finding.urgency is not Urgency.FINE:
                 # Ages differ, because tables are measured one after the other.
-                cause = _AGE.sub("", _general(finding.cause or finding.what, table))
+                cause = without_ages(_general(finding.cause or finding.what, table))
                 groups[finding.urgency, finding.about, cause].append((table, finding))
     records: list[Record] = []
     for (urgency, about, _), group in sorted(

@@ -160,7 +160,8 @@ def compaction_findings(
             for root in waiting
         )
         lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
-        writers = _writers(client, facts, names_owners=names_owners)
+        readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+        writers = _writers(readers, names_owners=names_owners)
         yield Finding(
             about="compaction",
             urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
@@ -168,7 +169,7 @@ def compaction_findings(
                 f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
                 f" later deltas of {_names(waiting)} have to wait{writers}"
             ),
-            remedy="wait for the writer to end, or end it with `abort ID`",
+            remedy=_remedy_of(readers, table),
             cause=f"later deltas have to wait for writers{writers}" if writers else "",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
@@ -281,10 +282,15 @@ def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:
     )
 
 
-def _writers(client: MetastorePort, facts: TableFacts, *, names_owners: bool) -> str:
-    readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+def _writers(readers: Sequence[Reader], *, names_owners: bool) -> str:
     owners = (_owner(reader, names_owners=names_owners) for reader in readers)
     return f"; open transactions: {'; '.join(owners)}" if readers else ""
+
+
+def _remedy_of(readers: Sequence[Reader], table: TableInfo) -> str:
+    if len(readers) == 1:
+        return f"wait for the writer to end, or end it with `abort {readers[0].txn_id}`"
+    return f"wait for the writer to end, or find it with `locks {table.ref}`, then `abort ID`"
 
 
 def _owner(reader: Reader, *, names_owners: bool) -> str:
