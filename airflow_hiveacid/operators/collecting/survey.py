@@ -148,7 +148,9 @@ def _numbers(
         facts = measured.facts
         past = history_of(client, table, most=_MOST_VERSIONS)
         name = str(table.ref)
-        worst = next((f for f in measured.findings if f.urgency not in _OF_ONE_TABLE), None)
+        worst = next(iter(measured.findings), None)
+        if worst is not None and worst.urgency in _OF_ONE_TABLE:
+            worst = None
         numbers = TableNumbers(
             row=measured.row,
             cause=(worst.cause or worst.what).replace(name, "TABLE") if worst else "",

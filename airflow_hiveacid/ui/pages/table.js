@@ -170,6 +170,11 @@ const Question = ({ table, asked, onYes, onNo }) => {
 const POLL_MS = 3000;
 const ENDED = ["success", "failed"];
 
+const resultOf = async (path) => {
+  const { value } = await ask(path);
+  return typeof value === "string" ? JSON.parse(value) : value;
+};
+
 // The state of a run until it has ended, and then its result.
 const Progress = ({ dag, run, action }) => {
   const [seen, see] = React.useState({ state: "queued" });
@@ -184,15 +189,14 @@ const Progress = ({ dag, run, action }) => {
         const { state } = await ask(path);
         next = { state, took_s: (Date.now() - began) / 1000 };
         if (state === "success") {
-          const { value } = await ask(`${path}/taskInstances/${action}/xcomEntries/return_value`).catch(() => ({}));
-          next.result = typeof value === "string" ? JSON.parse(value) : value;
+          next.result = await resultOf(`${path}/taskInstances/${action}/xcomEntries/return_value`).catch(() => null);
         }
       } catch (error) {
         next = { state: "unknown", error };
       }
       if (!current) return;
       see(next);
-      if (!ENDED.includes(next.state)) timer = setTimeout(look, POLL_MS);
+      if (!ENDED.includes(next.state) && next.error?.status !== 403) timer = setTimeout(look, POLL_MS);
     };
     look();
     return () => {

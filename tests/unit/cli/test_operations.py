@@ -319,6 +319,19 @@ def test_the_collector_knows_rows_of_a_base_workers_of_ended_entries_and_the_old
     assert (numbers.row.state, rows["base_3"]) == ("failed", None)
 
 
+def test_a_table_shares_the_cause_of_its_state_but_not_of_a_less_urgent_finding(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    txn_id = write(client, tmp_path, ends=False)
+    write(client, tmp_path)
+    (due,) = survey(client, ["demo.*"], GivenThresholds(delta_count=2)).numbers
+    assert (due.row.state, due.cause, due.remedy) == ("due", "", "")
+    (blocked,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
+    assert blocked.row.state == "blocked"
+    assert blocked.cause.startswith("later deltas have to wait for writers; open transactions:")
+    assert blocked.remedy == f"wait for the writer to end, or end it with `abort {txn_id}`"
+
+
 @pytest.mark.parametrize(("inserted", "state"), [(7, "fine"), (2**64, "unknown"), ([], "unknown")])
 def test_a_number_that_the_pages_cannot_show_affects_only_its_table(
     client: FakeClient,
