@@ -217,7 +217,7 @@ const Progress = ({ dag, run, action }) => {
       state === "failed" ? ". Its log has the reason." : null,
       state === "success" ? h("div", null, result ? resultText(result) : "The run has no result, or you may not read it.", action === "plan" ? "" : " The numbers on this page are older; the next collection measures again.") : null,
     ),
-    result?.details?.compactions?.length ? h(Grid, { label: "Result", columns: RESULT, rows: result.details.compactions, leftOut: result.details.compactions_omitted }) : null,
+    Array.isArray(result?.details?.compactions) && result.details.compactions.length ? h(Grid, { label: "Result", columns: RESULT, rows: result.details.compactions, leftOut: result.details.compactions_omitted }) : null,
   );
 };
 
