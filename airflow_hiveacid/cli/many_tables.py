@@ -26,7 +26,7 @@ from airflow_hiveacid.operators.reporting.plan_text import size_text
 SKIPPED: Final = "skipped"
 """The state of a table that a job leaves alone, because a setting says so."""
 
-_STATES: Final = (*(urgency.name.lower() for urgency in Urgency), SKIPPED)
+_STATES: Final = (*(urgency.state for urgency in Urgency), SKIPPED)
 _TEXTS: Final = {"table", "state", "why", "last_compaction", "largest_unknown"}
 
 

@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -19,6 +20,8 @@ _OUR_LOGGERS: Final = ("hiveacid", "airflow_hiveacid")
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86400
+_AGE: Final = re.compile(r"\d+ (d|h|min|s)\b")
+"""A part of `age_text`."""
 
 
 def several(number: int, noun: str) -> str:
@@ -63,6 +66,16 @@ def age_text(seconds: float | None) -> str:
         parts.append((number, unit))
     first = next((index for index, (number, _) in enumerate(parts) if number), len(parts) - 1)
     return " ".join(f"{n} {unit}" for n, unit in parts[first : first + 2] if n) or "0 s"
+
+
+def without_ages(text: str) -> str:
+    """Return a text without the time spans of `age_text`, to compare it with others.
+
+    Example:
+        >>> without_ages("open for 1 d 2 h, job etl")
+        'open for  , job etl'
+    """
+    return _AGE.sub("", text)
 
 
 def printable(text: str, keep: str = "") -> str:

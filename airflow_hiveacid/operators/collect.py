@@ -76,11 +76,12 @@ class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, PolicyRetries, 
             settings={
                 "connection": self.hive_acid_conn_id,
                 **thresholds.plain(),
+                "oldest": [*result.oldest],
             },
             queue=result.queue,
         )
         owners = dict(sorted(result.owners.items())[:_MOST_OWNERS])
-        workers = dict(sorted(result.workers.items())[:_MOST_OWNERS])
+        workers = dict([*result.workers.items()][:_MOST_OWNERS])
         Variable.set(
             owners_variable(self.hive_acid_conn_id),
             json.dumps({"owners": owners, "workers": workers}),

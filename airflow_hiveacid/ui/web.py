@@ -29,7 +29,7 @@ from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from airflow_hiveacid.format.words import printable
+from airflow_hiveacid.format.words import printable, without_ages
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
     HiveAcidCollectOperator,
@@ -75,18 +75,38 @@ def script(name: str) -> FileResponse:
 
 
 @app.get("/tables")
-def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
-    """Return the newest numbers of all tables, and the state of the collecting DAG."""
+def tables_by_column(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
+    """Return `tables` with the names of the rows' values only once, which halves its size."""
+    found = tables(dags, session)
+    rows = found["tables"]
+    columns = list(rows[0]) if rows else []
+    return {**found, "columns": columns, "tables": [[row[c] for c in columns] for row in rows]}
+
+
+def tables(dags: Iterable[str], session: Session) -> dict[str, Any]:
+    """Return the newest numbers of all tables, and the state of the collecting DAG.
+
+    A row's `cause` is the position of its cause in `causes`, which has its text in place of `why`.
+    """
     collections = _newest(session, dags)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
+    causes: dict[tuple[str, str, str], dict[str, Any]] = {}
     for collection in collections:
+        connection = collection["connection"]
         for row in collection["document"]["rows"]:
-            about = {"connection": collection["connection"], "measured": collection["measured"]}
-            rows[about["connection"], row["table"]] = {**row, **about}
+            own = {**row, "connection": connection}
+            if row["cause"] is not None:
+                # Several tasks of one metastore may each store the same cause.
+                cause = collection["document"]["causes"][row["cause"]]
+                key = (connection, cause["state"], without_ages(cause["what"]))
+                causes.setdefault(key, {**cause, "connection": connection})
+                own |= {"cause": list(causes).index(key), "why": ""}
+            rows[connection, row["table"]] = own
     # Each document has the whole queue of its metastore, so use only the newest document of each.
     queues = {collection["connection"]: collection["document"] for collection in collections}
     return {
         "tables": list(rows.values()),
+        "causes": list(causes.values()),
         "queue": [
             {**entry, "connection": connection}
             for connection, document in queues.items()
@@ -218,7 +238,7 @@ def _row_of(table: str, connection: str, collection: dict[str, Any]) -> dict[str
 def _collection(collection: dict[str, Any]) -> dict[str, Any]:
     document = collection["document"]
     about = {name: collection[name] for name in ("dag_id", "run_id", "task_id", "measured")}
-    chosen = ("connection", "delta_count", "delta_ratio", "left_out")
+    chosen = ("connection", "delta_count", "delta_ratio", "left_out", "oldest")
     return {**about, **{name: document[name] for name in chosen}}
 
 

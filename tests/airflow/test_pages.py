@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.te
 REPOSITORY = Path(__file__).resolve().parents[2]
 DAGS = REPOSITORY / "dags"
 PAGES = REPOSITORY / "airflow_hiveacid" / "ui" / "pages"
+SETTINGS = {"connection": "hms", "delta_count": 10, "delta_ratio": 0.1, "oldest": [[77, 1.0]]}
 DIRECTORY = ["day=1", "delta_0000001_0000001_0000", "insert", 1, 1, "live", None, 100]
 
 
@@ -76,6 +77,24 @@ def test_a_page_document_holds_500_tables_and_details_of_the_urgent_ones() -> No
     detail = made["details"]["db.z"]
     assert len(detail["directories"]) + detail["left_out"]["directories"] == 10_000
     assert made["left_out"] == {"details": 500 - len(made["details"])}
+
+
+@pytest.mark.parametrize("letter", ["x", "\u540d", "\U0001f40d"])
+def test_a_page_document_names_a_cause_of_several_tables_once_and_fits(letter: str) -> None:
+    def blocked(number: int, cause: str) -> document.TableNumbers:
+        row = document.TableRow(table=f"db.t{number:04d}", state="blocked", why=f"{number} waits")
+        return document.TableNumbers(row=row, cause=cause, remedy="wait " + letter * 900)
+
+    waits = [blocked(n, f"waits for transaction 77, open for 3 h {n} min") for n in range(5)]
+    alone = blocked(5, "waits for transaction 78")
+    many = [blocked(10 + n, f"cause {n // 2}" + letter * 900) for n in range(600)]
+    made = document.document([*waits, alone, *many], measured_s=0.0, settings=SETTINGS)
+    assert len(json.dumps(made)) <= document.MOST_BYTES
+    found = document.parsed(made)
+    assert found is not None
+    causes = [found["causes"][row["cause"]]["what"] for row in found["rows"][:5]]
+    assert causes == ["waits for transaction 77, open for 3 h 0 min"] * 5
+    assert (found["rows"][5]["why"], found["rows"][5]["cause"]) == ("5 waits", None)
 
 
 @pytest.fixture
@@ -249,6 +268,9 @@ def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Sessio
         *({"details": value} for value in ([], {"db.t": 1}, {"db.t": {"findings": "x"}})),
         *({"left_out": value} for value in (None, 7, {"queue": "many"})),
         *({"connection": value} for value in (None, {}, ["hms"])),
+        {"rows": [["db.t", "blocked", 9, *[None] * 7]]},
+        *({"causes": value} for value in (None, 7, [["blocked", {}, ""]])),
+        *({"oldest": value} for value in (None, 7, [[77, "yesterday"]])),
         *({"measured": value} for value in ("x" * 100_000, "yesterday", "0001-01-01")),
     ],
     ids=lambda value: json.dumps(value)[:40],
@@ -274,6 +296,70 @@ def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: obj
         json.dumps(found, allow_nan=False).encode()
     assert [row["table"] for row in web.tables({"dag"}, database)["tables"]] == ["db.good"]
     assert bad.key == COLLECTED_KEY
+
+
+def test_no_value_of_one_table_breaks_the_pages_of_the_others(database: Session) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    collect(database, "db.good")
+    (one,) = database.query(XComModel).all()
+    good = one.value["rows"][0]
+    odd = [
+        ["db.none", None, None, *[None] * 7],
+        ["", "constructor", "<script>", -1, -1, 2**62, -0.5, -1, 0, 0],
+        ["nodot" * 999, "blocked", "why " * 999, 1, 1, 1, 1e18, 1, 1, 253_402_300_799],
+    ]
+    one.value = {**one.value, "rows": [good, *odd]}
+    database.flush()
+    listed = web.tables({"dag"}, database)["tables"]
+    assert [row["table"] for row in listed] == ["db.good", *(row[0] for row in odd)]
+    for row in listed:
+        found = web.table(row["table"], "hms", {"dag"}, database)
+        json.dumps(found, allow_nan=False).encode()
+
+
+def test_the_list_of_500_tables_and_all_scripts_have_at_most_100_kb(database: Session) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    collect(database, "db.t")
+    (one,) = database.query(XComModel).all()
+    states = ("fine", "fine", "due", "blocked")
+    many = [numbers(f"sales.orders_{n:03d}", states[n % 4]) for n in range(500)]
+    one.value = document.document(many, measured_s=0.0, settings=SETTINGS)
+    database.flush()
+    answer = web.tables_by_column({"dag"}, database)
+    assert len(answer["tables"]) == 500
+    assert answer["columns"][:2] == ["table", "state"]
+    assert answer["collections"][0]["oldest"] == [{"txn_id": 77, "started_s": 1.0}]
+    assert len(json.dumps(answer)) <= 100 * 1024
+    assert sum(path.stat().st_size for path in PAGES.glob("*.js")) <= 100 * 1024
+
+
+def test_a_cause_of_tables_in_several_tasks_is_shown_once(database: Session) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    for task, connection in (("a", "hms"), ("b", "hms"), ("c", "other")):
+        collect(database, f"{task}.t", task=task, connection=connection)
+        rows = [document.TableRow(table=f"{task}.t{n}", state="blocked") for n in range(2)]
+        waits = [
+            document.TableNumbers(row=row, cause=f"transaction 77 is open for {ord(task)} h")
+            for row in rows
+        ]
+        (xcom,) = database.query(XComModel).filter(XComModel.task_id == task).all()
+        settings = {**SETTINGS, "connection": connection}
+        xcom.value = document.document(waits, measured_s=0.0, settings=settings)
+    database.flush()
+    found = web.tables({"dag"}, database)
+    assert [cause["connection"] for cause in found["causes"]] == ["hms", "other"]
+    assert [row["cause"] for row in found["tables"]] == [0, 0, 0, 0, 1, 1]
+    assert {row["why"] for row in found["tables"]} == {""}
+    assert web.table("a.t0", "hms", {"dag"}, database)["row"]["why"] == found["causes"][0]["what"]
 
 
 def test_a_count_without_a_number_in_an_xcom_does_not_break_the_pages(database: Session) -> None:

@@ -8,7 +8,6 @@ tables that it affects. Nothing is changed.
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from airflow_hiveacid.cli import output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.format.words import first_few, several
+from airflow_hiveacid.format.words import first_few, several, without_ages
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
@@ -35,9 +34,6 @@ from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.watch.health import compaction_need
-
-_AGE: Final = re.compile(r"\d+ (d|h|min|s)\b")
-"""A part of `age_text`."""
 
 _R = TypeVar("_R")
 
@@ -92,7 +88,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
 def _row_record(row: TableRow) -> output.Record:
     record = asdict(row)
     why, last_s = record.pop("why"), record.pop("last_compaction_s")
-    return {**record, "last_compaction": output.moment(last_s), "why": why}
+    return {**record, "last_compaction": output.moment(last_s or None), "why": why}
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
@@ -110,7 +106,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
     records = [
         {
             "about": finding.about,
-            "state": finding.urgency.name.lower(),
+            "state": finding.urgency.state,
             "finding": finding.what,
             "remedy": finding.remedy,
         }
@@ -182,7 +178,7 @@ def _explain_tables(options: argparse.Namespace, pattern: str) -> Iterator[str]:
         output.field("what to do", "remedy", wraps=True),
     )
     states = Counter(
-        min(finding.urgency for finding in of_table).name.lower() for of_table in findings.values()
+        min(finding.urgency for finding in of_table).state for of_table in findings.values()
     )
     yield from answer(output.Answer(records=_by_cause(findings), columns=columns), states, options)
 
@@ -198,7 +194,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
         for finding in of_table:
             if finding.urgency is not Urgency.FINE:
                 # Ages differ, because tables are measured one after the other.
-                cause = _AGE.sub("", _general(finding.cause or finding.what, table))
+                cause = without_ages(_general(finding.cause or finding.what, table))
                 groups[finding.urgency, finding.about, cause].append((table, finding))
     records: list[output.Record] = []
     for (urgency, about, _), group in sorted(
@@ -208,7 +204,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
         tables = list(dict.fromkeys(name for name, _ in group))
         texts = (finding.cause or finding.what if others else finding.what, finding.remedy)
         what, remedy = (_general(text, table) if len(tables) > 1 else text for text in texts)
-        state = urgency.name.lower()
+        state = urgency.state
         records.append(
             {"state": state, "tables": tables, "about": about, "finding": what, "remedy": remedy}
         )

@@ -1,8 +1,8 @@
 """The document with the collected numbers of all tables, which always fits into 64 KB.
 
-The queue takes at most a quarter of the document. If it is too long, the least urgent tables first
-lose their details, then are left out; `left_out` says what was. `parsed` checks a stored document,
-because any task may store one.
+The queue takes at most a quarter of the document, and a cause that several tables share is stored
+once. If it is too long, the least urgent tables first lose their details, then are left out;
+`left_out` says what was. `parsed` checks a stored document, because any task may store one.
 
 Example:
     >>> numbers = [TableNumbers(row=TableRow(table="db.t", state="fine"), details={"plan": []})]
@@ -15,23 +15,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.words import printable
+from airflow_hiveacid.format.words import printable, without_ages
 
 MOST_BYTES: Final = 64 * 1024
 FORMAT: Final = 1
 """The version of the document's form; the pages ignore a document with a different version."""
 
-_URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "fine")
+_URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "switched off", "fine")
 _MOST_DETAIL_BYTES: Final = 8 * 1024
 _MOST_QUEUED: Final = 60
 _MOST_QUEUE_BYTES: Final = MOST_BYTES // 4
 _MOST_TEXT: Final = 120
+_MOST_CAUSE_TEXT: Final = 400
+_MOST_CAUSES_BYTES: Final = MOST_BYTES // 8
 # Bytes reserved for `left_out`, whose values are known only at the end.
 _RESERVE: Final = 512
 
@@ -42,7 +44,7 @@ class TableRow:
 
     `state` is the state of the most urgent finding, or `unknown` if the table could not be
     measured. `why` is the text of the most urgent finding. `due` is the number of partitions that
-    are due.
+    are due. `last_compaction_s` is 0 if the table was never compacted, and None if unknown.
     """
 
     table: str
@@ -59,9 +61,15 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNumbers:
-    """The numbers of one table, with lists of details by name."""
+    """The numbers of one table, with lists of details by name.
+
+    `cause` is the most urgent finding in words that are the same for all tables with this cause;
+    empty if it can have no other table. `remedy` is what to do about it, in such words.
+    """
 
     row: TableRow
+    cause: str = ""
+    remedy: str = ""
     details: Mapping[str, Sequence[JsonValue]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -78,8 +86,11 @@ _QUEUE: Final = (
 
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "rows": tuple(column.name for column in fields(TableRow)),
+    "causes": ("state", "what", "remedy"),
+    "oldest": ("txn_id", "started_s"),
     "queue": _QUEUE,
     "compactions": _QUEUE,
+    "thresholds": ("delta_count", "delta_ratio"),
     "findings": ("about", "state", "what", "remedy"),
     "plan": ("partition", "kind", "why"),
     "directories": ("partition", "name", "kind", "low", "high", "state", "rows", "size_bytes"),
@@ -103,18 +114,22 @@ def document(
 ) -> dict[str, JsonValue]:
     """Return the document of one collection, which began at `measured_s` (seconds since 1970).
 
-    `settings` are the connection and thresholds. `queue` has the most important entry first.
+    `settings` are the connection, the thresholds, and `oldest`: the oldest open transaction, if
+    there is one. `queue` has the most important entry first. In `rows`, `why` is a text, or the
+    number of an entry in `causes`.
     """
     urgent = sorted(numbers, key=lambda table: (_URGENCIES.index(table.row.state), table.row.table))
+    causes, cause_of = _causes(urgent)
     queued, _ = _fitting([_shortened(entry) for entry in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)
     head: dict[str, JsonValue] = {
         "format": FORMAT,
         "measured": time_text(measured_s),
         **(settings or {}),
+        "causes": [*causes],
         "queue": [*queued],
     }
     remainder = MOST_BYTES - _RESERVE - len(json.dumps(head))
-    rows, remainder = _fitting([_shortened(astuple(table.row)) for table in urgent], remainder)
+    rows, remainder = _fitting([_row(table.row, cause_of) for table in urgent], remainder)
     shown = urgent[: len(rows)]
     details: dict[str, JsonValue] = {}
     cut_tables = 0
@@ -162,13 +177,16 @@ def parsed(document: object) -> dict[str, Any] | None:
             return None
         if len(json.dumps(document)) > MOST_BYTES:
             return None
+        causes = _list("causes", document) if "causes" in document else []
         return {
             "connection": _text(document["connection"]),
             "measured": _moment(document["measured"]),
             "delta_count": _number(document["delta_count"]),
             "delta_ratio": _number(document["delta_ratio"]),
             "left_out": _counts(document["left_out"]),
-            "rows": _list("rows", document),
+            "oldest": _list("oldest", document) if "oldest" in document else [],
+            "causes": causes,
+            "rows": _rows(document, causes),
             "queue": _list("queue", document),
             "details": {
                 _text(name): {
@@ -178,11 +196,13 @@ def parsed(document: object) -> dict[str, Any] | None:
                 for name, lists in document["details"].items()
             },
         }
-    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None
 
 
-_DETAILS: Final = tuple(name for name in COLUMNS if name not in ("rows", "queue"))
+_DETAILS: Final = tuple(
+    name for name in COLUMNS if name not in ("rows", "causes", "oldest", "queue")
+)
 _TEXTS: Final = frozenset(
     {
         *("table", "state", "why", "partition", "kind", "about", "what", "remedy", "name", "job"),
@@ -195,6 +215,16 @@ _LATEST_S: Final = 253_402_300_799.0  # the end of the year 9999
 
 def _list(name: str, holder: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{key: _value(key, entry[key]) for key in entry} for entry in named(name, holder)]
+
+
+def _rows(document: Mapping[str, Any], causes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with the texts of their causes; `cause` is a shared cause's number."""
+    rows = []
+    for row in named("rows", document):
+        number = row["why"] if isinstance(row["why"], int) else None
+        own = row if number is None else {**row, "why": causes[number]["what"]}
+        rows.append({**{key: _value(key, own[key]) for key in own}, "cause": number})
+    return rows
 
 
 def _value(name: str, value: object) -> JsonValue:
@@ -234,12 +264,35 @@ def _counts(value: Mapping[str, object]) -> dict[str, int | float]:
     return {name: number for name, number in counts.items() if number is not None}
 
 
+def _causes(tables: Sequence[TableNumbers]) -> tuple[list[list[JsonValue]], dict[str, int]]:
+    """Return the causes that several tables share, and the number of each such table's cause."""
+    groups: dict[tuple[str, str], list[TableNumbers]] = {}
+    for table in tables:
+        if table.cause:
+            groups.setdefault((table.row.state, without_ages(table.cause)), []).append(table)
+    shared = [group for group in groups.values() if len(group) > 1]
+    shared.sort(key=lambda group: (_URGENCIES.index(group[0].row.state), -len(group)))
+    entries: list[list[JsonValue]] = [
+        [state, _short(first.cause, _MOST_CAUSE_TEXT), _short(first.remedy)]
+        for first, state in ((group[0], group[0].row.state) for group in shared)
+    ]
+    causes, _ = _fitting(entries, _MOST_CAUSES_BYTES)
+    numbered = enumerate(shared[: len(causes)])
+    return causes, {table.row.table: number for number, group in numbered for table in group}
+
+
+def _row(row: TableRow, cause_of: Mapping[str, int]) -> list[JsonValue]:
+    number = cause_of.get(row.table)
+    values = asdict(row) if number is None else {**asdict(row), "why": number}
+    return _shortened(list(values.values()))
+
+
 def _shortened(values: Sequence[JsonValue]) -> list[JsonValue]:
     return [_short(value) if isinstance(value, str) else value for value in values]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 3]}..."
+def _short(text: str, most: int = _MOST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _fitting(rows: list[list[JsonValue]], remainder: int) -> tuple[list[list[JsonValue]], int]:

@@ -44,7 +44,13 @@ class Urgency(enum.IntEnum):
     DUE = 3
     UNKNOWN = 4
     WAITING = 5
-    FINE = 6
+    SWITCHED_OFF = 6
+    FINE = 7
+
+    @property
+    def state(self) -> str:
+        """The state of a table whose most urgent finding has this urgency."""
+        return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +140,10 @@ def compaction_findings(
     Without `names_owners`, texts contain neither users and hosts nor messages that may name them.
     """
     table, measured = facts.table, facts.roots
+    due = [root for root in measured if exceeded(root.compactable, policy)]
     switched_off = opted_out_of(table, NO_AUTO_COMPACTION)
     if switched_off is not None:
-        yield Finding(
-            about="compaction",
-            urgency=Urgency.BLOCKED,
-            what=f"automatic compaction is switched off by {switched_off}",
-        )
+        yield _switched_off(facts, due, switched_off)
     for complaint in policy.warnings:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=complaint)
     yield from _queue(facts, names_owners=names_owners)
@@ -151,7 +154,8 @@ def compaction_findings(
             for root in waiting
         )
         lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
-        writers = _writers(client, facts, names_owners=names_owners)
+        readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+        writers = _writers(readers, names_owners=names_owners)
         yield Finding(
             about="compaction",
             urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
@@ -159,11 +163,10 @@ def compaction_findings(
                 f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
                 f" later deltas of {_names(waiting)} have to wait{writers}"
             ),
-            remedy="wait for the writer to end, or end it with `abort ID`",
+            remedy=_remedy_of(readers, table),
             cause=f"later deltas have to wait for writers{writers}" if writers else "",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
-    due = [root for root in measured if exceeded(root.compactable, policy)]
     paused = pauses(table, [root.name for root in due], now_s=time.time())
     for name, why in paused.items():
         text = why if names_owners else "paused after failed jobs; `explain` has the reason"
@@ -181,11 +184,27 @@ def compaction_findings(
             about="compaction",
             urgency=Urgency.DUE,
             what=f"{_name(root.name)} is due: {why}",
-            remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`",
+            remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`"
+            if switched_off is None
+            else "",
             cause="partitions are due; `plan` lists them",
         )
     if not due:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=_not_due(measured, policy))
+
+
+def _switched_off(facts: TableFacts, due: Sequence[MeasuredRoot], why: str) -> Finding:
+    """Return the finding of an opt-out, which needs a person only if partitions are due."""
+    what = f"automatic compaction is switched off by {why}"
+    if not due:
+        return Finding(about="compaction", urgency=Urgency.SWITCHED_OFF, what=what)
+    return Finding(
+        about="compaction",
+        urgency=Urgency.BLOCKED,
+        what=f"{_names(due)} {'are' if len(due) > 1 else 'is'} due, but {what}",
+        remedy=f"compact once with `compact {facts.table.ref} --choice major`",
+        cause=f"partitions are due, but {what}",
+    )
 
 
 def _measured(
@@ -253,10 +272,15 @@ def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:
     )
 
 
-def _writers(client: MetastorePort, facts: TableFacts, *, names_owners: bool) -> str:
-    readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+def _writers(readers: Sequence[Reader], *, names_owners: bool) -> str:
     owners = (_owner(reader, names_owners=names_owners) for reader in readers)
     return f"; open transactions: {'; '.join(owners)}" if readers else ""
+
+
+def _remedy_of(readers: Sequence[Reader], table: TableInfo) -> str:
+    if len(readers) == 1:
+        return f"wait for the writer to end, or end it with `abort {readers[0].txn_id}`"
+    return f"wait for the writer to end, or find it with `locks {table.ref}`, then `abort ID`"
 
 
 def _owner(reader: Reader, *, names_owners: bool) -> str:

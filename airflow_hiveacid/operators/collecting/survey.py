@@ -1,4 +1,6 @@
-"""The numbers of every table, measured by a task without Spark and without reading data files.
+"""The numbers of every table, measured by a task without Spark.
+
+Of data files, only the footers of a few bases are read.
 
 Users and hosts behind transactions are separate, because fewer people may see them. A table that
 cannot be measured does not stop the collection.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -16,7 +19,7 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.directories import AcidDirectory
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.locks import LockInfo
@@ -34,9 +37,14 @@ from airflow_hiveacid.operators.collecting.findings import (
 )
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide, exceeded
+from airflow_hiveacid.storage.acid.read.inspect import file_rows
 from airflow_hiveacid.versions.history import TableHistory, VersionEntry, history_of
 
 _MOST_VERSIONS: Final = 20
+_MOST_FOOTERS: Final = 10
+_OF_ONE_TABLE: Final = (Urgency.DUE, Urgency.FINE)
+"""The urgencies whose findings are about one table, so its own words say more."""
+
 _COMPACTED: Final = frozenset({CompactionState.SUCCEEDED, CompactionState.READY_FOR_CLEANING})
 
 _log = logging.getLogger(__name__)
@@ -46,13 +54,15 @@ _log = logging.getLogger(__name__)
 class Survey:
     """The result of one collection.
 
-    `owners` maps transaction IDs to `user@host`. `workers` maps queue entries to the worker.
+    `owners` maps transaction IDs to `user@host`. `workers` maps queue entries to the worker, the
+    most important first. `oldest` has the ID and start of the oldest open transaction, if any.
     """
 
     numbers: tuple[TableNumbers, ...]
     queue: tuple[list[JsonValue], ...]
     owners: Mapping[str, str]
     workers: Mapping[str, str]
+    oldest: tuple[list[JsonValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +101,7 @@ class MeasuredTable:
         worst = self.findings[0] if self.findings else None
         return TableRow(
             table=str(self.facts.table.ref),
-            state="fine" if worst is None else worst.urgency.name.lower(),
+            state="fine" if worst is None else worst.urgency.state,
             why="" if worst is None or worst.urgency is Urgency.FINE else worst.what,
             partitions=len(self.facts.roots),
             due=sum(1 for root in self.facts.roots if exceeded(root.compactable, self.policy)),
@@ -107,6 +117,7 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
     """Measure the transactional tables whose names match one of the patterns."""
     transactions = {txn.txn_id: txn for txn in client.open_txns_info() if txn.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
+    started = [(txn.started_s, txn.txn_id) for txn in transactions.values() if txn.started_s]
     return Survey(
         numbers=tuple(
             _unmeasured(name, table)
@@ -119,11 +130,8 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
             str(txn_id): "@".join(filter(None, (txn.user, txn.host)))
             for txn_id, txn in transactions.items()
         },
-        workers={
-            str(entry.entry_id): entry.worker_id
-            for entry in entries
-            if entry.is_at_work and entry.worker_id
-        },
+        workers={str(entry.entry_id): entry.worker_id for entry in entries if entry.worker_id},
+        oldest=tuple([txn_id, started_s] for started_s, txn_id in sorted(started)[:1]),
     )
 
 
@@ -137,11 +145,18 @@ def _numbers(
         measured = MeasuredTable.of(client, table, given, names_owners=False)
         facts = measured.facts
         past = history_of(client, table, most=_MOST_VERSIONS)
+        name = str(table.ref)
+        worst = next(iter(measured.findings), None)
+        if worst is not None and worst.urgency in _OF_ONE_TABLE:
+            worst = None
         numbers = TableNumbers(
             row=measured.row,
+            cause=(worst.cause or worst.what).replace(name, "TABLE") if worst else "",
+            remedy=worst.remedy.replace(name, "TABLE") if worst else "",
             details={
+                "thresholds": [[measured.policy.delta_count, measured.policy.delta_ratio]],
                 "findings": [
-                    [finding.about, finding.urgency.name.lower(), finding.what, finding.remedy]
+                    [finding.about, finding.urgency.state, finding.what, finding.remedy]
                     for finding in capped(measured.findings)
                 ],
                 "plan": _plan(facts, measured.policy),
@@ -164,11 +179,14 @@ def _numbers(
 def _unmeasured(name: str, error: Exception) -> TableNumbers:
     _log.warning("cannot measure table=%s", name, exc_info=error)
     why = f"cannot be measured ({type(error).__name__}); the collector's log has the reason"
-    return TableNumbers(row=TableRow(table=name, state="unknown", why=why))
+    return TableNumbers(row=TableRow(table=name, state="unknown", why=why), cause=why)
 
 
 def _last_compaction(facts: TableFacts) -> int | None:
-    """Return the time when the newest compaction ended, from the queue or from its files."""
+    """Return the time when the newest compaction ended, from the queue or from its files.
+
+    0 means that there was none: no base, and no delta of several writes, can be of an older one.
+    """
     ended = [
         entry.ended_s or entry.committed_s for entry in facts.entries if entry.state in _COMPACTED
     ]
@@ -178,7 +196,10 @@ def _last_compaction(facts: TableFacts) -> int | None:
         for directory in root.visible_state.live
         if directory.is_compacted or directory.name.visibility_txn_id is not None
     ]
-    return max((round(time_s) for time_s in (*ended, *written) if time_s is not None), default=None)
+    directories = [one for root in facts.roots for one in root.visible_state.directories]
+    never = all(not one.is_base and one.low == one.high for one in directories)
+    times = [round(time_s) for time_s in (*ended, *written) if time_s is not None]
+    return max(times, default=0 if never and not (ended or written) else None)
 
 
 def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
@@ -192,11 +213,14 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
     versions = {version.number: version for version in past.versions}
+    bases = _base_rows(facts)
     for root in facts.roots:
         for directory in root.visible_state.directories:
             name = directory.name
             low = name.low if isinstance(name, DeltaName) else 0
-            rows = _rows(directory, versions.get(directory.high))
+            rows = bases.get((root.name, directory.text))
+            if rows is None:
+                rows = _rows(directory, versions.get(directory.high))
             state = directory.status.value
             kind = "base" if directory.is_base else "delete" if directory.is_delete else "insert"
             yield [
@@ -209,6 +233,25 @@ def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
                 rows,
                 directory.size_bytes,
             ]
+
+
+def _base_rows(facts: TableFacts) -> dict[tuple[str, str], int]:
+    """Return the rows of the first live bases, from the footers of at most `_MOST_FOOTERS` files.
+
+    A base with a footer that cannot be read is left out.
+    """
+    rows: dict[tuple[str, str], int] = {}
+    remainder = _MOST_FOOTERS
+    for root in facts.roots:
+        state, base = root.visible_state, root.visible_state.base
+        if base is None or facts.table.kind is not TransactionalKind.FULL_ACID:
+            continue
+        remainder -= len(base.files)
+        if remainder < 0:
+            break
+        with suppress(HiveAcidError):
+            rows[root.name, base.text] = file_rows(state.location, base.files)
+    return rows
 
 
 def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:

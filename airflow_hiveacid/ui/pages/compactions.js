@@ -10,7 +10,8 @@ const tookText = (one) => {
 
 const workerText = (one, workers) => {
   if (one.is_ours) return "this provider";
-  return workers(one)?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
+  const known = workers(one);
+  return known ? (known[one.entry_id] ?? "") : one.started_s ? "hidden" : "";
 };
 
 // `workers` returns the workers of the metastore whose queue has the given entry.

@@ -42,7 +42,7 @@ export const useAnswer = (path) => {
   return state.path === path ? state : {};
 };
 
-// ---- the address: ?table=...&connection=... or ?view=compactions -------------------------------
+// ---- the address: ?table=...&connection=..., ?view=compactions, or the filters of the list ------
 
 export const address = () => Object.fromEntries(new URLSearchParams(globalThis.location.search));
 
@@ -51,9 +51,24 @@ export const addressOf = (wanted) => {
   return href(`plugin/hiveacid${query ? `?${query}` : ""}`);
 };
 
-export const go = (wanted) => {
-  globalThis.history.pushState(globalThis.history.state, "", addressOf(wanted));
+export const DEFAULT_CONNECTION = "hive_acid_default";
+
+const move = (change, wanted) => {
+  globalThis.history[change](globalThis.history.state, "", addressOf(wanted));
   globalThis.dispatchEvent(new Event("hiveacid-moved"));
+};
+
+export const go = (wanted) => move("pushState", wanted);
+
+// Filters of the list are in its address, so that a link shows the same rows.
+export const refine = (filters) =>
+  move("replaceState", Object.fromEntries(Object.entries(filters).filter(([, value]) => value)));
+
+// The address of the list with the last filters, for the way back from another page.
+let listed = {};
+export const listAddress = () => listed;
+export const noteList = (at) => {
+  listed = at;
 };
 
 // A move to a new page removes the element that has the focus, so the new page sets the focus. On
@@ -138,12 +153,15 @@ export const spanText = (seconds) => {
 
 export const secondsOf = (time) => (typeof time === "string" ? Date.parse(time) / 1000 : time);
 
+const agoText = (seconds) => `${spanText(Date.now() / 1000 - seconds)} ago`;
+
 export const Ago = ({ time, none = "" }) => {
   const seconds = secondsOf(time);
-  if (!seconds) return none;
-  const text = `${spanText(Date.now() / 1000 - seconds)} ago`;
-  return h("time", { title: momentText(seconds) }, text);
+  return seconds ? h("time", { title: momentText(seconds) }, agoText(seconds)) : none;
 };
+
+// The collector stores 0 for a table that was never compacted.
+export const Compacted = ({ time }) => h(Ago, { time, none: time === 0 ? "never compacted" : "unknown" });
 
 export const ago = (time) => (time ? h(Ago, { time }) : "");
 
@@ -162,6 +180,7 @@ const STATES = {
   due: ["orange", "Due"],
   unknown: ["gray", "Not measured"],
   waiting: ["blue", "Waiting"],
+  "switched off": ["gray", "Switched off"],
   fine: ["green", "Fine"],
 };
 
@@ -226,10 +245,46 @@ export const Grid = ({ columns, rows, label, none, leftOut }) => {
   );
 };
 
-const [WIDE, HIGH, LEFT, BELOW] = [320, 96, 4, 14];
+// ---- commands to paste -------------------------------------------------------------------------
 
-// A line chart over time with the lowest and highest value, and with marks at given times.
-export const Chart = ({ title, points, text, marks = [] }) => {
+// Texts of other clients are in remedies, so only words that no shell can misread get a button.
+const COMMAND = /^[a-z]+( (?!TABLE\b|ID\b)[\w.=:-]+)+$/;
+
+const CopyButton = ({ command }) => {
+  const [text, setText] = React.useState("Copy");
+  const copy = (event) => {
+    // Without TLS, browsers have no clipboard, so select the command in any case.
+    globalThis.getSelection().selectAllChildren(event.target.previousSibling);
+    const copied = globalThis.navigator.clipboard?.writeText(command) ?? Promise.reject(new Error("no TLS"));
+    copied.then(() => setText("Copied"), () => setText(document.execCommand("copy") ? "Copied" : "Selected"));
+  };
+  return h("button", { type: "button", className: "ha-copy", "aria-label": `Copy ${command}`, "aria-live": "polite", onClick: copy }, text);
+};
+
+// The text of a remedy; commands between backquotes can be copied.
+export const Remedy = ({ text, connection }) =>
+  text.split("`").map((piece, at) => {
+    if (at % 2 === 0) return piece;
+    if (!COMMAND.test(piece)) return h("code", { key: at }, piece);
+    const isDefault = connection === DEFAULT_CONNECTION;
+    const command = `airflow hiveacid ${piece}${isDefault || !/^[\w.-]+$/.test(connection) ? "" : ` --conn-id ${connection}`}`;
+    return h(React.Fragment, { key: at }, h("code", null, command), h(CopyButton, { command }));
+  });
+
+// ---- charts ------------------------------------------------------------------------------------
+
+const [WIDE, HIGH, LEFT, RIGHT, TOP, BELOW] = [320, 130, 46, 8, 8, 18];
+
+// The distance of two marks on an axis: 1, 2 or 5 times a power of ten, or of bytes in a unit.
+const stepOf = (most, unit) => {
+  const scale = unit ** Math.max(0, Math.floor(Math.log(most / 2) / Math.log(unit)));
+  const power = 10 ** Math.floor(Math.log10(most / 2 / scale));
+  return scale * power * [1, 2, 5, 10].find((one) => one >= most / 2 / scale / power - 1e-9);
+};
+
+// A line chart over time with axes, limits as horizontal lines, and marks at given times. Each
+// point shows its value and time under the mouse.
+export const Chart = ({ title, points, text, marks = [], limit = null, unit = 10, least = 0.01 }) => {
   const values = points.filter(([, value]) => value !== null && value !== undefined);
   const last = values.length ? text(values[values.length - 1][1]) : "no value";
   const head = h("figcaption", null, h("span", null, title), h("strong", null, last));
@@ -237,11 +292,15 @@ export const Chart = ({ title, points, text, marks = [] }) => {
     return h("figure", { className: "ha-chart" }, head, h("p", { className: "ha-muted" }, "The line begins with the second collection."));
   }
   const [begin, end] = [values[0][0], values[values.length - 1][0]];
-  const most = Math.max(...values.map(([, value]) => value), Number.MIN_VALUE);
-  const x = (time) => LEFT + ((time - begin) / (end - begin || 1)) * (WIDE - 2 * LEFT);
-  const y = (value) => HIGH - BELOW - (value / most) * (HIGH - BELOW - 8);
+  const most = Math.max(...values.map(([, value]) => value), limit ?? 0);
+  const step = Math.max(least, stepOf(most || least, unit));
+  const [bottom, right] = [HIGH - BELOW, WIDE - RIGHT];
+  const x = (time) => LEFT + ((time - begin) / (end - begin || 1)) * (right - LEFT);
+  const y = (value) => bottom - (value / (2 * step)) * (bottom - TOP);
   const line = values.map(([time, value]) => `${x(time).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
-  const label = `${title}: from ${text(values[0][1])} to ${last}, at most ${text(most)}`;
+  const label = `${title}: from ${text(values[0][1])} to ${last}${limit === null ? "" : `, threshold ${text(limit)}`}`;
+  const across = (value, className, more) => h("line", { key: `${className}${value}`, className, x1: LEFT, x2: right, y1: y(value), y2: y(value) }, more);
+  const ends = (at) => (at === 0 ? LEFT : (x(values[at - 1][0]) + x(values[at][0])) / 2);
   return h(
     "figure",
     { className: "ha-chart" },
@@ -249,19 +308,30 @@ export const Chart = ({ title, points, text, marks = [] }) => {
     h(
       "svg",
       { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label },
-      h("line", { className: "ha-axis", x1: LEFT, x2: WIDE - LEFT, y1: HIGH - BELOW, y2: HIGH - BELOW }),
-      h("polygon", {
-        className: "ha-area",
-        points: `${x(begin)},${HIGH - BELOW} ${line} ${x(end)},${HIGH - BELOW}`,
-      }),
+      [0, step, 2 * step].map((value) => [
+        across(value, value ? "ha-grid" : "ha-axis"),
+        h("text", { key: value, x: LEFT - 4, y: y(value) + 3, textAnchor: "end" }, text(value)),
+      ]),
+      h("line", { className: "ha-axis", x1: LEFT, x2: LEFT, y1: TOP, y2: bottom }),
+      h("polygon", { className: "ha-area", points: `${LEFT},${bottom} ${line} ${right},${bottom}` }),
+      limit === null ? null : across(limit, "ha-limit", h("title", null, `Threshold: ${text(limit)}`)),
       h("polyline", { className: "ha-line", points: line }),
       marks
         .filter((time) => time >= begin && time <= end)
         .map((time) =>
-          h("line", { key: time, className: "ha-mark", x1: x(time), x2: x(time), y1: 4, y2: HIGH - BELOW }),
+          h("line", { key: time, className: "ha-mark", x1: x(time), x2: x(time), y1: TOP, y2: bottom }, h("title", null, `A compaction ended: ${momentText(time)}`)),
         ),
-      h("text", { x: LEFT, y: HIGH - 2 }, `${spanText(Date.now() / 1000 - begin)} ago`),
-      h("text", { x: WIDE - LEFT, y: HIGH - 2, textAnchor: "end" }, `${spanText(Date.now() / 1000 - end)} ago`),
+      values.map(([time, value], at) =>
+        h(
+          "g",
+          { key: time, className: "ha-point" },
+          h("title", null, `${text(value)}, ${momentText(time)}`),
+          h("rect", { x: ends(at), y: TOP, width: (at + 1 < values.length ? ends(at + 1) : right) - ends(at), height: bottom - TOP }),
+          h("circle", { cx: x(time), cy: y(value), r: 3 }),
+        ),
+      ),
+      h("text", { x: LEFT, y: HIGH - 4 }, agoText(begin)),
+      h("text", { x: right, y: HIGH - 4, textAnchor: "end" }, agoText(end)),
     ),
   );
 };

@@ -43,7 +43,13 @@ ${["red", "orange", "gray", "blue", "green"].map(tone).join("\n")}
 .ha-table th[aria-sort="descending"] button::after { content: "\\2193"; opacity: 1; }
 .ha-rows tbody tr { cursor: pointer; }
 .ha-rows tbody tr:hover { background: ${color("bg-subtle")}; }
-.ha-why { min-width: 13rem; color: ${color("fg-muted")}; }
+.ha-name { min-width: 11rem; overflow-wrap: anywhere; }
+.ha-why { min-width: 13rem; color: ${color("fg-muted")}; overflow-wrap: anywhere; }
+.ha-summary { font-size: 1.0625rem; font-weight: 600; }
+.ha-page code { background: ${color("bg-muted")}; padding: 0 0.25rem; border-radius: 0.25rem; overflow-wrap: anywhere; }
+.ha-copy { border: 1px solid ${color("border-emphasized")}; border-radius: 0.25rem; padding: 0 0.4rem; margin: 0 0.35rem; font-size: 0.75rem; cursor: pointer; }
+.ha-findings summary { cursor: pointer; }
+.ha-jumps { flex-wrap: wrap; gap: 0.25rem 1rem; margin-top: 1rem; border-bottom: 1px solid ${color("border")}; }
 .ha-numbers { display: flex; flex-wrap: wrap; gap: 0.75rem; margin: 0.75rem 0; }
 .ha-numbers div { border: 1px solid ${color("border")}; border-radius: 0.5rem; padding: 0.5rem 0.9rem; min-width: 7rem; }
 .ha-numbers dt { color: ${color("fg-muted")}; font-size: 0.8125rem; }
@@ -55,6 +61,11 @@ ${["red", "orange", "gray", "blue", "green"].map(tone).join("\n")}
 .ha-chart svg { width: 100%; height: auto; }
 .ha-chart text { fill: ${color("fg-muted")}; font-size: 9px; }
 .ha-axis { stroke: ${color("border-emphasized")}; }
+.ha-grid { stroke: ${color("border")}; }
+.ha-limit { stroke: ${color("red-solid")}; stroke-dasharray: 6 3; }
+.ha-point rect { fill: transparent; }
+.ha-point circle { fill: ${color("blue-solid")}; opacity: 0; }
+.ha-point:hover circle { opacity: 1; }
 .ha-line { fill: none; stroke: ${color("blue-solid")}; stroke-width: 1.75; stroke-linejoin: round; }
 .ha-area { fill: ${color("blue-solid")}; opacity: 0.12; }
 .ha-mark { stroke: ${color("green-solid")}; stroke-dasharray: 3 2; }

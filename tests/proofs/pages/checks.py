@@ -120,8 +120,10 @@ def refuses_a_viewers_buttons(airflow: Airflow, browser: Browser) -> str:
     with looking(browser, airflow, "viewer") as page:
         open_table(page, airflow, BLOCKED)
         for action in ("plan", "compact", "clean"):
+            page.click(f"#hiveacid-{action}")
             with page.expect_response(lambda one: one.request.method == "POST") as posted:
-                page.click(f"#hiveacid-{action}")
+                for _ in range(2 if action == "clean" else 1):
+                    page.click("#hiveacid-yes")
             assert posted.value.status == 403, posted.value.status
             page.wait_for_selector("#hiveacid-said[role=alert]")
         text = page.inner_text("#hiveacid-said")
@@ -131,18 +133,38 @@ def refuses_a_viewers_buttons(airflow: Airflow, browser: Browser) -> str:
 
 
 def starts_an_admins_run(airflow: Airflow, browser: Browser) -> str:
-    """A button of an admin requests one run, with the table and the connection."""
+    """A button of an admin asks, requests one run of the table, and shows the run's state."""
     before = _runs(airflow)
     with looking(browser, airflow, "admin") as page:
         open_table(page, airflow, BLOCKED)
         page.click("#hiveacid-plan")
-        page.wait_for_selector("#hiveacid-said a")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#hiveacid-question", state="detached")
+        page.click("#hiveacid-plan")
+        page.click("#hiveacid-yes")
+        page.wait_for_selector("#hiveacid-said >> text=plan: queued, requested")
+        _shoot(page, f"run-{airflow.auth.name.lower()}")
         run = page.inner_text("#hiveacid-said a")
     asked = airflow.ask("admin", "GET", f"{_RUNS}/{run}").json()["conf"]
     wanted = {"action": "plan", "table": BLOCKED, "connection": "hive_acid_default"}
     assert wanted.items() <= asked.items(), asked
     assert _runs(airflow) == before + 1
     return run
+
+
+def asks_twice_before_a_clean(airflow: Airflow, browser: Browser) -> str:
+    """Clean asks twice, and no answer but the second Yes starts a run."""
+    before = _runs(airflow)
+    with looking(browser, airflow, "admin") as page:
+        open_table(page, airflow, BLOCKED)
+        page.click("#hiveacid-clean")
+        page.click("#hiveacid-yes")
+        page.wait_for_selector("#hiveacid-question >> text=cannot be restored")
+        _shoot(page, f"clean-{airflow.auth.name.lower()}")
+        page.get_by_role("button", name="No", exact=True).click()
+        page.wait_for_selector("#hiveacid-question", state="detached")
+    assert _runs(airflow) == before
+    return "no run"
 
 
 def has_no_documentation(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
@@ -263,13 +285,16 @@ def gives_anonymous_the_public_role(airflow: Airflow, browser: Browser) -> str: 
 
 
 def orders_the_keyboard_in_the_list(airflow: Airflow, browser: Browser) -> str:
-    """Tab reaches the pages, the search, each heading and then the rows, all with an outline."""
+    """Tab reaches the pages, causes, filters, headings and then the rows, all with an outline."""
     with looking(browser, airflow, "viewer") as page:
         open_list(page, airflow)
-        found = tabbed(page, 13)
+        found = tabbed(page, 16)
         heads = ["Table", "State", "Deltas", "Ratio", "Size", "Last compaction", "Due", "Why"]
-        first = ["Tables", "Compactions", "Search tables", *heads, BLOCKED]
-        assert [one["text"].strip() for one in found[:12]] == first, found
+        texts = [one["text"].strip() for one in found]
+        assert texts[2].startswith("Cause 1, "), found
+        filters = ["Search tables", "State"]
+        first = ["Tables", "Compactions", texts[2], *filters, *heads, BLOCKED]
+        assert texts[:14] == first, found
         _shoot(page, "keyboard-list")
         return _all_seen(found)
 
@@ -293,6 +318,32 @@ def sorts_and_searches_by_keyboard(airflow: Airflow, browser: Browser) -> str:
         return page.inner_text(".ha-bar [role=status]")
 
 
+def keeps_the_filters_in_the_address(airflow: Airflow, browser: Browser) -> str:
+    """A filter changes the rows, the summary and the address, and outlives a visit to a table."""
+    with looking(browser, airflow, "viewer") as page:
+        open_list(page, airflow)
+        page.get_by_label("State", exact=True).select_option("blocked")
+        page.wait_for_selector("#hiveacid-summary >> text=1 blocked, 0 B, oldest open transaction")
+        assert page.locator("#hiveacid-tables tbody tr").count() == 1
+        page.get_by_role("link", name=BLOCKED).click()
+        page.get_by_role("link", name="All tables").click()
+        page.wait_for_selector("#hiveacid-tables tbody tr")
+        assert urlsplit(page.url).query == "state=blocked", page.url
+        page.reload()
+        page.wait_for_selector("#hiveacid-tables tbody tr")
+        assert page.locator("#hiveacid-tables tbody tr").count() == 1
+        return page.inner_text("#hiveacid-summary")
+
+
+def copies_a_remedy(airflow: Airflow, browser: Browser) -> str:
+    """A remedy is a command of `airflow hiveacid` with a button that copies it."""
+    with looking(browser, airflow, "viewer") as page:
+        open_table(page, airflow, BLOCKED)
+        page.get_by_role("button", name="Copy airflow hiveacid abort 77").click()
+        page.wait_for_selector(".ha-copy >> text=/Copied|Selected/")
+        return page.inner_text(".ha-findings code")
+
+
 def keeps_the_focus_when_it_moves(airflow: Airflow, browser: Browser) -> str:
     """Enter on a row opens the table with the focus on its name; going back returns the focus."""
     with looking(browser, airflow, "viewer") as page:
@@ -314,7 +365,7 @@ def orders_the_keyboard_on_a_table(airflow: Airflow, browser: Browser) -> str:
     with looking(browser, airflow, "viewer") as page:
         open_table(page, airflow, BLOCKED)
         page.wait_for_selector("text=hidden")
-        found = tabbed(page, 30)
+        found = tabbed(page, 40)
         names = [one["text"].strip() for one in found]
         buttons = ["All tables", "Plan", "Compact", "Kind of compaction", "Clean"]
         assert names[:5] == buttons, names
@@ -328,7 +379,7 @@ def orders_the_keyboard_on_a_table(airflow: Airflow, browser: Browser) -> str:
             "Compactions",
         )
         rest = [name for name in names[5:] if name in lists]
-        assert rest == list(lists), names
+        assert rest == [*lists, *lists], "the jump list, then the lists"
         _shoot(page, "keyboard-table")
         return _all_seen(found)
 
@@ -440,6 +491,7 @@ def works_below_a_path(airflow: Airflow, browser: Browser) -> str:
         page.wait_for_selector(".ha-numbers")
         assert urlsplit(page.url).path == f"{airflow.base_path}/{PAGE}", page.url
         page.click("#hiveacid-plan")
+        page.click("#hiveacid-yes")
         page.wait_for_selector("#hiveacid-said a")
         open_queue(page, airflow)
         missed = [one.url for one in answers if one.status >= _FIRST_ERROR]
@@ -466,6 +518,7 @@ _RIGHTS: Final[Sequence[Check]] = (
     shows_a_viewer_tables_but_no_hosts,
     refuses_a_viewers_buttons,
     starts_an_admins_run,
+    asks_twice_before_a_clean,
     has_no_documentation,
     changes_nothing_by_get,
 )
@@ -473,6 +526,8 @@ FULL: Final[Sequence[Check]] = (
     *_RIGHTS,
     orders_the_keyboard_in_the_list,
     sorts_and_searches_by_keyboard,
+    keeps_the_filters_in_the_address,
+    copies_a_remedy,
     keeps_the_focus_when_it_moves,
     orders_the_keyboard_on_a_table,
     orders_the_keyboard_in_the_queue,

@@ -61,6 +61,7 @@ def _survey(*_: object) -> Survey:
         ),
         owners={"77": HOST},
         workers={"0": "worker-7.example.com-44"},
+        oldest=([77, time.time() - 3 * 86_400],),
     )
 
 
@@ -68,7 +69,9 @@ def _numbers() -> Iterator[TableNumbers]:
     now = time.time()
     yield TableNumbers(row=_row(0, "blocked"), details=_details(now))
     for number in range(1, TABLES):
-        yield TableNumbers(row=_row(number, _STATES[number % len(_STATES)]))
+        state = _STATES[number % len(_STATES)]
+        cause = "transaction 77 has been open for 3 h" if state == "waiting" else ""
+        yield TableNumbers(row=_row(number, state), cause=cause, remedy="end it with `abort 77`")
 
 
 def _row(number: int, state: str) -> TableRow:
@@ -89,9 +92,10 @@ def _row(number: int, state: str) -> TableRow:
 def _details(now: float) -> dict[str, Any]:
     return {
         "findings": [
-            ["compaction", "blocked", "Transaction 77 is open", "End the task that opened it."],
+            ["compaction", "blocked", "Transaction 77 is open", "end it with `abort 77`"],
             ["cleaning", "waiting", "2 directories wait for a reader", ""],
         ],
+        "thresholds": [[10, 0.1]],
         "plan": [["day=1", "minor", "12 deltas, at least 10"], ["day=2", "none", "1 delta"]],
         "directories": [
             ["day=1", f"delta_{n:07d}_{n:07d}_0000", "insert", n, n, "live", None, 4096 * n]

@@ -113,22 +113,43 @@ def test_health_lists_the_worst_table_first_and_counts_the_others(
     (warehouse.root / gone.name).rmdir()
     found = records("health", *DUE, status=7)
     assert states_in(found) == [
-        ("demo.off", "blocked"),
         ("demo.most_due", "due"),
         ("demo.due", "due"),
         ("demo.gone", "unknown"),
+        ("demo.off", "switched off"),
     ]
-    assert [(one["due"], one["deltas"]) for one in found[1:3]] == [(1, 3), (1, 2)]
-    assert found[1]["why"] == "the table is due: 3 delta directories (threshold 2)"
-    assert "does not exist" in found[3]["why"]
+    assert [(one["due"], one["deltas"]) for one in found[:2]] == [(1, 3), (1, 2)]
+    assert found[0]["why"] == "the table is due: 3 delta directories (threshold 2)"
+    assert "does not exist" in found[2]["why"]
     last = run("health", "demo.*", *DUE, status=7).splitlines()[-1]
-    assert last == "1 blocked, 2 due, 1 unknown, 1 fine"
+    assert last == "2 due, 1 unknown, 1 switched off, 1 fine"
     assert ("demo.fine", "fine") in states_in(records("health", "demo.*", "--all", *DUE, status=7))
     read = [*csv.DictReader(io.StringIO(run("health", "*", *DUE, "-o", "csv", status=7)))]
     assert [(one["table"], one["deltas"]) for one in read][:2] == [
-        ("demo.off", "0"),
         ("demo.most_due", "3"),
+        ("demo.due", "2"),
     ]
+
+
+def test_a_table_that_is_switched_off_needs_a_person_only_if_it_is_due(
+    warehouse: Warehouse, run: Callable[..., str], records: Records
+) -> None:
+    for name in ("off", "other"):
+        warehouse.table(name, 2, NO_AUTO_COMPACTION="true")
+    assert states_in(records("health")) == [
+        ("demo.off", "switched off"),
+        ("demo.other", "switched off"),
+    ]
+    (both,) = records("explain", "demo.*")
+    assert (both["state"], both["tables"]) == ("switched off", ["demo.off", "demo.other"])
+    assert run("explain", "demo.*").splitlines()[-1] == "2 switched off"
+    blocked, due = records("explain", "demo.*", *DUE, status=7)
+    assert (blocked["state"], due["state"], due["remedy"]) == ("blocked", "due", "")
+    assert blocked["finding"].startswith("partitions are due, but automatic compaction is switched")
+    assert blocked["remedy"] == "compact once with `compact TABLE --choice major`"
+    (off, _) = records("health", *DUE, status=7)
+    assert (off["state"], off["due"]) == ("blocked", 1)
+    assert off["why"].startswith("the table is due, but automatic compaction is switched off by")
 
 
 def test_the_status_of_health_says_whether_tables_are_due_blocked_or_fine(

@@ -294,6 +294,44 @@ def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collect
     assert survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers[0].row.due == 0
 
 
+def test_the_collector_knows_rows_of_a_base_workers_of_ended_entries_and_the_oldest_transaction(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    (numbers,) = survey(client, ["demo.*"], GivenThresholds()).numbers
+    assert numbers.row.last_compaction_s == 0, "never compacted"
+    assert numbers.details["thresholds"] == [[10, 0.1]]
+    write(client, tmp_path, base=True)
+    txn_id = opened(client, DataOperation.SELECT)
+    client.request_compaction(REF, None, CompactionType.MAJOR)
+    claim = client.find_next_compaction("w", worker_version="4")
+    assert claim is not None
+    client.mark_failed(claim)
+    found = survey(client, ["demo.*"], GivenThresholds())
+    assert found.workers == {str(claim.entry_id): "w"}
+    assert [one[0] for one in found.oldest] == [txn_id]
+    (numbers,) = found.numbers
+    assert numbers.row.last_compaction_s is None, "an older base may have been a compaction's"
+    rows = {one[1]: one[6] for one in numbers.details["directories"]}  # type: ignore[index,call-overload]
+    assert rows["base_3"] == 1
+    (tmp_path / "t" / "base_3" / "bucket_00000").write_bytes(b"damaged")
+    (numbers,) = survey(client, ["demo.*"], GivenThresholds()).numbers
+    rows = {one[1]: one[6] for one in numbers.details["directories"]}  # type: ignore[index,call-overload]
+    assert (numbers.row.state, rows["base_3"]) == ("failed", None)
+
+
+def test_a_table_shares_the_cause_of_its_state_but_not_of_a_less_urgent_finding(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    txn_id = write(client, tmp_path, ends=False)
+    write(client, tmp_path)
+    (due,) = survey(client, ["demo.*"], GivenThresholds(delta_count=2)).numbers
+    assert (due.row.state, due.cause, due.remedy) == ("due", "", "")
+    (blocked,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
+    assert blocked.row.state == "blocked"
+    assert blocked.cause.startswith("later deltas have to wait for writers; open transactions:")
+    assert blocked.remedy == f"wait for the writer to end, or end it with `abort {txn_id}`"
+
+
 @pytest.mark.parametrize(("inserted", "state"), [(7, "fine"), (2**64, "unknown"), ([], "unknown")])
 def test_a_number_that_the_pages_cannot_show_affects_only_its_table(
     client: FakeClient,

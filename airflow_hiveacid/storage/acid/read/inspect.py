@@ -6,7 +6,7 @@ error, because administrators use this list to investigate faults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyarrow import fs as pafs
@@ -37,9 +37,14 @@ def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
 def delete_events(state: AcidState) -> int:
     """Return the number of delete events in the visible delete deltas, from the files' footers."""
     files = [file for delta in state.delete_deltas for file in delta.files]
+    return file_rows(state.location, files)
+
+
+def file_rows(location: str, files: Sequence[FileEntry]) -> int:
+    """Return the number of rows or events in ORC files below a location, from their footers."""
     if not files:
         return 0
-    fs, root = open_location(state.location)
+    fs, root = open_location(location)
     return sum(
         each_in_threads(lambda file: orc_rows(fs, f"{root}/{file.path}", file.size_bytes), files)
     )
