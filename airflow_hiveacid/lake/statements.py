@@ -28,6 +28,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.statements import (
+    UPSERT,
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -50,10 +51,6 @@ from airflow_hiveacid.plan.statements.simple import (
     require_comparable,
 )
 
-_UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 _DELETE: Final = (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE),)
 _GRAMMAR: Final = (
     "without Spark, a condition has =, <>, <, <=, >, >=, IN, BETWEEN and IS NULL of a column and"
@@ -116,7 +113,7 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
         target=str(table.ref),
         source=_source(rows),
         keys=arguments.key_names(keys),
-        clauses=_UPSERT,
+        clauses=UPSERT,
     )
     update, _ = resolve_merge(table, spec, rows.column_names)
     names = tuple(name.lower() for name in spec.keys)

@@ -90,7 +90,8 @@ def begun(
 
     The block's work is cancelled when the transaction is lost.
     """
-    restart_state.handover = restart_state.handover or Handover(job.client)
+    if restart_state.handover is None:
+        restart_state.handover = Handover(job.client, job.terms.first_txn_id)
     order = _order(job, accesses, sources, restart_state)
     with job.cancellable() as cancel:
         order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
@@ -130,7 +131,12 @@ def _order(
     spec = job.spec
     read = {table.ref: table for table in sources}
     return WriteOrder(
-        run=Run(generation=spec.generation, statement=spec.statement, on_rerun=spec.on_rerun),
+        run=Run(
+            generation=spec.generation,
+            statement=spec.statement,
+            on_rerun=spec.on_rerun,
+            batch=job.batch,
+        ),
         terms=job.terms,
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import (
@@ -127,6 +128,8 @@ class WrittenStatements:
             },
             **self._details,
         }
+        if isinstance(batch := job.spec.job, StreamBatchSpec):
+            details["batch"] = {"number": job.spec.generation, "offsets": batch.offsets}
         if retried:
             details["retried"] = dict(retried)
         only = results[0] if len(results) == 1 else None
