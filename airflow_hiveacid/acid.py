@@ -73,6 +73,7 @@ _HOMES = {
     ),
     "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
     "airflow_hiveacid.spark.reading.tables": ("read_table",),
+    "airflow_hiveacid.spark.streams": ("stream",),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -27,3 +27,4 @@ from airflow_hiveacid.spark.acid import run as run
 from airflow_hiveacid.spark.acid import transaction as transaction
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes as read_changes
 from airflow_hiveacid.spark.reading.tables import read_table as read_table
+from airflow_hiveacid.spark.streams import stream as stream
