@@ -57,9 +57,11 @@ _HOMES = {
         "TokenLogin",
     ),
     "airflow_hiveacid.jobs.results": ("JobResult",),
+    "airflow_hiveacid.jobs.specs.statements": ("StreamTable",),
     "airflow_hiveacid.lake.changes": ("LakeTransaction", "TableChanges"),
     "airflow_hiveacid.lake.connection": ("Lake", "connect"),
     "airflow_hiveacid.lake.scans": ("Scan",),
+    "airflow_hiveacid.lake.streams": ("StreamWriter",),
     "airflow_hiveacid.lake.table": ("Table",),
     "airflow_hiveacid.reading.snapshots": ("ReadSnapshot", "read_snapshot"),
     "airflow_hiveacid.spark.acid": (
@@ -71,6 +73,7 @@ _HOMES = {
     ),
     "airflow_hiveacid.spark.reading.read_changes": ("read_changes",),
     "airflow_hiveacid.spark.reading.tables": ("read_table",),
+    "airflow_hiveacid.spark.streams": ("stream",),
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -10,11 +10,13 @@ from airflow_hiveacid.jobs.logins import Protection as Protection
 from airflow_hiveacid.jobs.logins import SecretSource as SecretSource
 from airflow_hiveacid.jobs.logins import TokenLogin as TokenLogin
 from airflow_hiveacid.jobs.results import JobResult as JobResult
+from airflow_hiveacid.jobs.specs.statements import StreamTable as StreamTable
 from airflow_hiveacid.lake.changes import LakeTransaction as LakeTransaction
 from airflow_hiveacid.lake.changes import TableChanges as TableChanges
 from airflow_hiveacid.lake.connection import Lake as Lake
 from airflow_hiveacid.lake.connection import connect as connect
 from airflow_hiveacid.lake.scans import Scan as Scan
+from airflow_hiveacid.lake.streams import StreamWriter as StreamWriter
 from airflow_hiveacid.lake.table import Table as Table
 from airflow_hiveacid.reading.snapshots import ReadSnapshot as ReadSnapshot
 from airflow_hiveacid.reading.snapshots import read_snapshot as read_snapshot
@@ -25,3 +27,4 @@ from airflow_hiveacid.spark.acid import run as run
 from airflow_hiveacid.spark.acid import transaction as transaction
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes as read_changes
 from airflow_hiveacid.spark.reading.tables import read_table as read_table
+from airflow_hiveacid.spark.streams import stream as stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Self
 
@@ -10,12 +10,14 @@ from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.jobs.specs.statements import StreamTable, TransactionSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 from airflow_hiveacid.lake.changes import LakeTransaction
 from airflow_hiveacid.lake.session import Session
+from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.writing.streams import APPEND, Stream, stream_tables
 
 _NO_AIRFLOW: Final = "pass acid.Metastore(uris=('thrift://host:9083',)) to acid.connect"
 
@@ -72,6 +74,42 @@ class Lake:
                 failed = False
             finally:
                 transaction._end(failed=failed)  # noqa: SLF001 - programs must not call it
+
+    def stream_writer(
+        self,
+        tables: str | Sequence[StreamTable],
+        *,
+        stream: str,
+        mode: str = APPEND,
+        keys: Sequence[str] | str = (),
+    ) -> StreamWriter:
+        """Start a stream of batches into one table or several, and stop its older copies.
+
+        The tables' ledgers store the stream's offsets, so a loop that starts again continues after
+        the last committed batch, whenever its process was killed.
+
+        Args:
+            tables: `db.table`, or an `acid.StreamTable` for each of several tables.
+            stream: the stream's name, the same in each start, and of no other stream.
+            mode: `append`, or `merge` to update the rows whose keys exist, as `upsert` does.
+            keys: the key columns, for `merge`.
+
+        Raises:
+            InputError: an argument or a table is invalid.
+            EarlierRunUnknownError: the last batch may be committed, but no proof is left. Check the
+                table, and continue under another name.
+            HiveAcidError: the stream could not start, as when another copy starts; start again.
+
+        Example:
+            writer = lake.stream_writer("demo.clicks", stream="clicks from kafka")
+            writer.write(rows, {"clicks-0": 17})
+        """
+        if not stream.strip():
+            raise ConfigurationError(
+                "stream is blank; name the stream, such as 'clicks from kafka'"
+            )
+        chosen = stream_tables(tables, mode, keys)
+        return StreamWriter(self._session, Stream(name=stream, tables=chosen))
 
     def close(self) -> None:
         """Close the connection and every snapshot; scans can no longer be read."""

@@ -27,10 +27,6 @@ from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 
-_UPSERT: Final = (
-    specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.UPDATE),
-    specs.MergeClause(when=specs.MergeWhen.NOT_MATCHED, action=specs.MergeAction.INSERT),
-)
 _DELETE: Final = (specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.DELETE),)
 _GRAMMAR: Final = (
     "without Spark, a condition has =, <>, <, <=, >, >=, IN, BETWEEN and IS NULL of a column and"
@@ -93,7 +89,7 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
         target=str(table.ref),
         source=_source(rows),
         keys=arguments.key_names(keys),
-        clauses=_UPSERT,
+        clauses=specs.UPSERT,
     )
     update, _ = resolve_merge(table, spec, rows.column_names)
     names = tuple(name.lower() for name in spec.keys)

@@ -36,6 +36,7 @@ _HOMES = {
     "airflow_hiveacid.operators.pyspark": ("HiveAcidPySparkOperator",),
     "airflow_hiveacid.operators.retries": ("hive_acid_retry_policy",),
     "airflow_hiveacid.operators.sql": ("HiveAcidSqlOperator",),
+    "airflow_hiveacid.operators.stream": ("HiveAcidStreamOperator",),
     "airflow_hiveacid.operators.tag": ("HiveAcidTagOperator",),
     "airflow_hiveacid.operators.transaction": ("HiveAcidTransactionOperator",),
 }

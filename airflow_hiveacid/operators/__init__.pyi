@@ -19,5 +19,6 @@ from airflow_hiveacid.operators.maintenance import HiveAcidRebalanceOperator as 
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator as HiveAcidPySparkOperator
 from airflow_hiveacid.operators.retries import hive_acid_retry_policy as hive_acid_retry_policy
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
+from airflow_hiveacid.operators.stream import HiveAcidStreamOperator as HiveAcidStreamOperator
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator as HiveAcidTagOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator as HiveAcidTransactionOperator

@@ -69,8 +69,11 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
 
     def build_job(self) -> ProgramSpec:
         """Return the spec of the program that the rendered arguments describe."""
-        values = {**self.job_arguments(), **self._tables()}
-        return ProgramSpec(**values, digest=_digest(self.application))
+        return ProgramSpec(**self.job_arguments())
+
+    def job_arguments(self) -> dict[str, Any]:
+        """Return the fields of the program's spec, with the digest of its file."""
+        return {**super().job_arguments(), **self._tables(), "digest": _digest(self.application)}
 
     @property
     def map_label(self) -> str:

@@ -27,12 +27,24 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The place of a run in a stream, as this copy of the stream knows it.
+
+    `previous_txn_id` is the transaction of the batch before this one: 0 if there is none, and None
+    if a checkpoint outside the ledger fixes what each batch contains.
+    """
+
+    previous_txn_id: TxnId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The current run of a job: what the terms of its transactions do not say."""
 
     generation: int
     statement: Mapping[str, str]
     on_rerun: OnRerun = field(default=OnRerun.APPLY)
+    batch: Batch | None = None
 
 
 def earlier_run(
@@ -44,7 +56,8 @@ def earlier_run(
     of the errors below.
 
     Raises:
-        FencedError: a run of a newer generation has committed.
+        FencedError: a run of a newer generation has committed, or another copy of a stream has
+            committed a batch instead of this one or the one before it.
         StatementChangedError: an earlier run would make this run unnecessary, but its statement was
             different.
         RerunRefusedError: a run of an older generation has committed, and `on_rerun` is FAIL.
@@ -59,8 +72,9 @@ def earlier_run(
     if last.doubt:
         is_older = last.generation < run.generation
         return None if is_older and run.on_rerun is OnRerun.APPLY else last
-    if last.generation > run.generation:
-        raise FencedError(job_key=last.job_key, txn_id=txn_id, newer_txn_id=last.txn_id)
+    newer = [entry.txn_id for entry in by_time if _is_newer(entry, run)]
+    if newer:
+        raise FencedError(job_key=last.job_key, txn_id=txn_id, newer_txn_id=newer[-1])
     if last.generation == run.generation or run.on_rerun is OnRerun.SKIP:
         # If the committed statement was different, do not skip this run, because the changes of its
         # statement would be lost without an error.
@@ -81,6 +95,20 @@ def earlier_run(
             raise RerunRefusedError(
                 table=table.ref, job_key=last.job_key, txn_id=last.txn_id, when=last.when
             )
+
+
+def _is_newer(entry: LedgerEntry, run: Run) -> bool:
+    """Return True if a newer run has committed or, for a batch, another copy of the stream.
+
+    That copy has committed this batch, or rows under the number before.
+    """
+    if run.batch is None or entry.generation > run.generation:
+        return entry.generation > run.generation
+    if entry.generation == run.generation:
+        return entry.is_legible and entry.statement != run.statement
+    previous = run.batch.previous_txn_id
+    is_before = entry.generation == run.generation - 1 and bool(entry.directories)
+    return previous is not None and is_before and entry.txn_id != previous
 
 
 def differing_parts(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:

@@ -417,7 +417,8 @@ def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
         if task.result is None:
             raise ConfigurationError(
                 "the program ended without a transaction; write"
-                " `with acid.transaction(spark, task) as txn:`"
+                " `with acid.transaction(spark, task) as txn:`, or call acid.stream in a program of"
+                " HiveAcidStreamOperator"
             )
         return task.result
 

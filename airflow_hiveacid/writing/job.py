@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
@@ -27,11 +28,15 @@ _S = TypeVar("_S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingJob:
-    """A job that writes tables: the spec, a metastore connection, the job's terms."""
+    """A job that writes tables: the spec, a metastore connection, the job's terms.
+
+    `batch` is the job's place in a stream, if it is a batch of one.
+    """
 
     spec: JobSpec
     client: MetastorePort
     terms: JobTerms
+    batch: Batch | None = None
 
     def cancellable(self) -> AbstractContextManager[Callable[[], None]]:
         """Run a block whose work the yielded function cancels, from another thread."""

@@ -83,7 +83,8 @@ def begun(
     restart_state: RestartState,
 ) -> Iterator[Write]:
     """Run a block as a job's write (see `writing`), cancelled when its transaction is lost."""
-    restart_state.handover = restart_state.handover or Handover(job.client)
+    if restart_state.handover is None:
+        restart_state.handover = Handover(job.client, job.terms.first_txn_id)
     order = _order(job, accesses, sources, restart_state)
     with job.cancellable() as cancel:
         order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
@@ -123,7 +124,12 @@ def _order(
     spec = job.spec
     read = {table.ref: table for table in sources}
     return WriteOrder(
-        run=Run(generation=spec.generation, statement=spec.statement, on_rerun=spec.on_rerun),
+        run=Run(
+            generation=spec.generation,
+            statement=spec.statement,
+            on_rerun=spec.on_rerun,
+            batch=job.batch,
+        ),
         terms=job.terms,
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses

@@ -21,6 +21,7 @@ from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.transactions import Step, numbered
 from airflow_hiveacid.reading.access import Touched, nameable
@@ -167,6 +168,8 @@ class WrittenStatements:
             },
             **self._details,
         }
+        if isinstance(batch := job.spec.job, StreamBatchSpec):
+            details["batch"] = {"number": job.spec.generation, "offsets": batch.offsets}
         if retried:
             details["retried"] = dict(retried)
         only = results[0] if len(results) == 1 else None

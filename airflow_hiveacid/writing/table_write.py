@@ -51,6 +51,9 @@ from airflow_hiveacid.writing.publish import (
 )
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
+_BATCH_KEPT_S: Final = 3650 * 86400.0
+"""A stream may pause for long, and its newest entry says where it continues, so the ledger keeps it
+for ten years. Each batch removes the entries of earlier batches."""
 
 
 class TableWrite:
@@ -312,7 +315,7 @@ class TableWrite:
             directories=tuple(d.final_path for d in self._directories),
             result=result,
             recorded_s=self._order.now_s(),
-            retention_s=self._order.ledger_retention_s,
+            retention_s=self._order.ledger_retention_s if run.batch is None else _BATCH_KEPT_S,
         )
         self._ledger.write(self._entry)
 
@@ -340,6 +343,10 @@ class TableWrite:
             VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
         self.discard()
         files = self._ledger.tidy(self._order.now_s(), self._order.ledger_retention_s)
+        if self._order.run.batch is not None:
+            number, running = self._order.run.generation, self._txn.snapshot.txns.open
+            older = [e for e in self._earlier if e.generation < number and e.txn_id not in running]
+            self._ledger.supersede(older, files)
         VersionNotes.of(self.table).bundle_commits(files)
         if not any(file.name == OWNER_FILE for file in files):
             owner = Owner(

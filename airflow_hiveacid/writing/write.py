@@ -47,6 +47,17 @@ _GONE: Final = (
 _DAMAGED: Final = "its entry in the table's _hiveacid directory is damaged"
 
 
+def run_unknown(ref: TableRef, entry: LedgerEntry) -> errors.EarlierRunUnknownError:
+    """Return the error for an entry that is not certain (`Ledger.is_certain`)."""
+    return errors.EarlierRunUnknownError(
+        table=ref,
+        job_key=entry.job_key,
+        txn_id=entry.txn_id,
+        when=entry.when,
+        why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
+    )
+
+
 class WriteState(enum.Enum):
     """The states of a write."""
 
@@ -111,13 +122,7 @@ class Write:
         certain = [entry for table, entry in earlier_runs if table.is_certain(entry)]
         if not certain:
             table, entry = earlier_runs[0]
-            raise errors.EarlierRunUnknownError(
-                table=table.table.ref,
-                job_key=entry.job_key,
-                txn_id=entry.txn_id,
-                when=entry.when,
-                why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
-            )
+            raise run_unknown(table.table.ref, entry)
         for table, entry in earlier_runs:
             if entry.is_legible and entry.txn_id == certain[0].txn_id:
                 table.confirm_earlier(entry)

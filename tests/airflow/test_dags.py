@@ -45,6 +45,7 @@ EXAMPLE_FILES = (
     "example_maintenance",
     "example_change_feed",
     "example_backfill",
+    "example_stream",
     "compact_warehouse",
 )
 EXAMPLES = (
@@ -59,6 +60,7 @@ EXAMPLES = (
     "orders_feed",
     "sum_changed_days",
     "sum_days",
+    "stream_clicks",
     "hiveacid_collect",
     "hiveacid_operations",
 )

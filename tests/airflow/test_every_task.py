@@ -111,7 +111,9 @@ def test_every_operator_that_submits_jobs_counts_them(
 ) -> None:
     program = tmp_path / "program.py"
     program.touch()
-    more: dict[str, Any] = {"application": str(program)} if "PySpark" in name else {}
+    more: dict[str, Any] = (
+        {"application": str(program)} if "application" in _ARGUMENTS[name] else {}
+    )
     if issubclass(_class_of(name), WorkerFirstOperator):
         more["on_worker"] = False
     counted: list[dict[str, str]] = []

@@ -18,7 +18,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
@@ -60,9 +60,17 @@ class ProgramSpec:
         return ", ".join(self.targets)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec(ProgramSpec):
+    """A program that runs a stream until `run_for_s` seconds are over, or its source ends."""
+
+    run_for_s: float | None = None
+
+
 Job = (
     statements.StatementSpec
     | statements.TransactionSpec
+    | statements.StreamBatchSpec
     | ProgramSpec
     | statements.CreateAsSpec
     | maintenance.RestoreSpec
@@ -83,7 +91,9 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "truncate": statements.TruncateSpec,
     "load": statements.LoadSpec,
     "transaction": statements.TransactionSpec,
+    "stream_batch": statements.StreamBatchSpec,
     "program": ProgramSpec,
+    "stream": StreamSpec,
     "create_as": statements.CreateAsSpec,
     "restore": maintenance.RestoreSpec,
     "rebalance": maintenance.RebalanceSpec,
@@ -167,6 +177,9 @@ class JobSpec:
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
             ['kind', 'tables', 'target', 'where']
         """
+        if isinstance(self.job, statements.StreamBatchSpec):
+            # Between two tries of a batch, the user may have changed the stream's tables.
+            return _digests(replace(self.job, targets=()))
         if not isinstance(self.job, statements.TransactionSpec):
             return _digests(self.job)
         every = {"kind": _digest(self.kind)}
@@ -194,7 +207,7 @@ class JobSpec:
         Empty if only the job itself finds its tables.
         """
         match self.job:
-            case statements.TransactionSpec() | ProgramSpec():
+            case statements.TransactionSpec() | statements.StreamBatchSpec() | ProgramSpec():
                 return self.job.targets
             case maintenance.CompactSpec() | maintenance.CleanSpec() if not self.job.is_of_table:
                 return ()
@@ -206,7 +219,8 @@ class JobSpec:
     @property
     def has_statements(self) -> bool:
         """True if the result's details have an entry for each statement."""
-        return isinstance(self.job, statements.TransactionSpec | ProgramSpec)
+        several = statements.TransactionSpec | statements.StreamBatchSpec | ProgramSpec
+        return isinstance(self.job, several)
 
     def dump(self) -> str:
         """Return the spec as JSON text."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.parameters import Parameter
 
@@ -282,3 +283,34 @@ class CreateAsSpec:
     def hidden(self, job_key: str, attempt: str) -> str:
         """Return the temporary table name of one try."""
         return self.hidden_prefix(job_key) + AttemptId.parse(attempt).nonce
+
+
+UPSERT: Final = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+"""The clauses of a MERGE that updates the rows with the source's keys, and inserts the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTable:
+    """A table that a stream writes: it appends rows or, with `keys`, upserts them."""
+
+    table: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBatchSpec:
+    """One batch of a stream; the job's generation is the batch's number.
+
+    `offsets` is the position of the source after it, or None if a checkpoint stores the position.
+    """
+
+    targets: tuple[str, ...]
+    offsets: JsonValue = None
+
+    @property
+    def target(self) -> str:
+        """The tables of the stream, as text for messages."""
+        return ", ".join(self.targets)

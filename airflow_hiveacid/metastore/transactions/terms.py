@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.jobs.specs.job import JobSpec
 
 
@@ -32,17 +32,20 @@ class Clock:
 class JobTerms:
     """The identity of a job, its time limits, its clock, and the functions that it calls.
 
-    `job_key` identifies the task across tries: of several copies, only the newest continues; None
-    disables the search for them. `attempt` is the run of the task. `part` distinguishes a job's
-    parallel transactions. `lock_timeout_s` limits the sum of all waits for a transaction's locks.
-    `heartbeat_s` are the seconds between heartbeats; None means half of the server's time-out.
-    `on_step` is called after each step of a transaction with its name (`transaction.STEPS`); an
-    error in it aborts the transaction. `on_lost` is called in another thread if a heartbeat finds
-    that the server has aborted the transaction; it can stop the job's work.
+    `job_key` identifies the task across tries: of several copies, only the newest continues;
+    None disables the search for them. `attempt` is the run of the task. `first_txn_id` is this
+    copy's rank if an earlier job of the same key has set it, as an earlier batch of a stream.
+    `part` distinguishes a job's parallel transactions. `lock_timeout_s` limits the sum of all
+    waits for a transaction's locks. `heartbeat_s` are the seconds between heartbeats; None
+    means half of the server's time-out. `on_step` is called after each step of a transaction
+    with its name (`transaction.STEPS`); an error in it aborts the transaction. `on_lost` is
+    called in another thread if a heartbeat finds that the server has aborted the transaction;
+    it can stop the job's work.
     """
 
     job_key: str | None
     attempt: AttemptId = field(default_factory=AttemptId.new)
+    first_txn_id: TxnId | None = None
     part: str = ""
     lock_timeout_s: float
     heartbeat_s: float | None = None

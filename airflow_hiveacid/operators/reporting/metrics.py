@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.writing.streams import StreamReport
+
+_STREAM: Final = {"kind": "stream"}
 
 
 def count_job(result: JobResult, elapsed_s: float) -> None:
@@ -39,3 +45,11 @@ def count_job(result: JobResult, elapsed_s: float) -> None:
 def count_failure(error: HiveAcidError) -> None:
     """Count a job that has failed, by the class of its error."""
     stats.incr("hiveacid.failed_jobs", tags={"error": type(error).__name__})
+
+
+def count_stream(report: StreamReport) -> None:
+    """Count what a stream did since its last report, and time its lag and its last commit."""
+    stats.incr("hiveacid.stream_batches", report.batches, tags=_STREAM)
+    stats.incr("hiveacid.stream_rows", report.rows, tags=_STREAM)
+    stats.timing("hiveacid.stream_lag", timedelta(seconds=report.lag_s), tags=_STREAM)
+    stats.timing("hiveacid.stream_last_commit", timedelta(seconds=report.idle_s), tags=_STREAM)

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec, StreamSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     MergeWhen,
     SourceSpec,
+    StreamBatchSpec,
     TransactionSpec,
     TruncateSpec,
     UpdateSpec,
@@ -98,6 +99,8 @@ JOBS: dict[str, Job] = {
         comment="c",
         properties={"a": "b"},
     ),
+    "stream": StreamSpec(application="clicks.py", inserts=("db.t",), run_for_s=600.0),
+    "stream_batch": StreamBatchSpec(targets=("db.t", "db.u"), offsets={"p": [1, None]}),
     "restore": RestoreSpec(target="db.t", version="tag closing", plan_only=True),
     "rebalance": RebalanceSpec(
         target="db.t", partition="month=1", buckets=4, order_by=("a", "b"), plan_only=True

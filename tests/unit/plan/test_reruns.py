@@ -9,7 +9,7 @@ from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.plan.reruns import Run, earlier_run
+from airflow_hiveacid.plan.reruns import Batch, Run, earlier_run
 
 TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
 ATTEMPT = AttemptId(1, "0" * 12)
@@ -120,3 +120,26 @@ def test_a_cleared_task_fails_instead_of_skipping_a_changed_statement() -> None:
     run = replace(RUN, on_rerun=OnRerun.SKIP)
     with pytest.raises(StatementChangedError, match="with a different where"):
         earlier_run(run, [entry(0, where="3c")], TABLE, NOW)
+
+
+BATCH = replace(RUN, batch=Batch(previous_txn_id=TxnId(3)))
+
+
+def test_a_batch_is_needed_if_it_follows_the_batch_that_its_copy_knows() -> None:
+    start_of_another_copy = replace(entry(0, txn_id=4), directories=())
+    assert earlier_run(BATCH, [entry(0, txn_id=3), start_of_another_copy], TABLE, NOW) is None
+    assert earlier_run(BATCH, [entry(0, txn_id=3), entry(1)], TABLE, NOW) == entry(1)
+
+
+@pytest.mark.parametrize(
+    "other", [entry(0, txn_id=4), entry(1, where="3c"), entry(2)], ids=["before", "same", "newer"]
+)
+def test_a_batch_ends_if_another_copy_has_committed_rows(other: LedgerEntry) -> None:
+    with pytest.raises(FencedError) as error:
+        earlier_run(BATCH, [entry(0, txn_id=3), other], TABLE, NOW)
+    assert error.value.newer_txn_id == other.txn_id
+
+
+def test_a_checkpoint_fixes_what_a_batch_contains() -> None:
+    batch = replace(RUN, batch=Batch(previous_txn_id=None))
+    assert earlier_run(batch, [entry(0, txn_id=4)], TABLE, NOW) is None

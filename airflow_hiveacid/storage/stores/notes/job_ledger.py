@@ -232,6 +232,17 @@ class Ledger(json_files.NotesOfTable):
         """Remove the entry of an aborted attempt."""
         self._delete(entry_name(entry))
 
+    def supersede(self, entries: Iterable[LedgerEntry], files: Iterable[FileEntry]) -> None:
+        """Remove the entries of a stream's earlier batches, after a newer one is confirmed.
+
+        An old copy that repeats an earlier batch finds the newer batch, so it applies nothing.
+        `files` are the listed files of the directory.
+        """
+        there = {file.name for file in files}
+        for entry in sorted(entries, key=lambda e: e.is_confirmed):  # prepared entries first
+            if entry_name(entry) in there:
+                self._delete(entry_name(entry))
+
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
         """Remove old entries (`now_s` is since 1970) and roll up confirmed ones; list once."""
         files = self._list()

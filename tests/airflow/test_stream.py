@@ -1,0 +1,150 @@
+"""Streams in a task: a loop on the worker, or a program of Spark."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.airflow_names import stats
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import ConfigurationError, TaskKilledError
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.operators import HiveAcidStreamOperator
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.airflow_support import run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.airflow_support import Connections, FakeSpark
+
+LOOP = {"task_id": "stream", "batches": "clicks.batches", "stream": "clicks"}
+
+
+@pytest.fixture(autouse=True)
+def client(
+    connections: Connections,  # noqa: ARG001 - the connections of every task
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> FakeClient:
+    """A metastore with two empty tables, which the hook uses."""
+    made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+    monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
+    made.create_database("d")
+    for name in ("t", "u"):
+        (tmp_path / name).mkdir()
+        columns = (Column(name="id", type="int"),)
+        location = f"file:{tmp_path}/{name}"
+        made.create_table(NewTable(ref=TableRef("d", name), columns=columns, location=location))
+    return made
+
+
+@pytest.fixture
+def clicks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A user's module, whose function yields two batches after some offsets."""
+    module: Any = ModuleType("clicks")
+
+    def batches(offsets: int | None) -> Iterator[tuple[Any, int] | None]:
+        first = (offsets or 0) + 1
+        yield None
+        for number in (first, first + 1):
+            rows = pa.table({"id": pa.array([number], pa.int32())})
+            yield dict.fromkeys(module.tables, rows), number
+
+    module.batches, module.tables = batches, ["d.t"]
+    monkeypatch.setitem(sys.modules, "clicks", module)
+    return module
+
+
+@pytest.mark.usefixtures("clicks")
+def test_a_loop_continues_in_the_next_run_and_sends_metrics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[tuple[str, object]] = []
+    monkeypatch.setattr(stats, "incr", lambda name, count=1, **_: sent.append((name, count)))
+    monkeypatch.setattr(stats, "timing", lambda name, *_, **__: sent.append((name, None)))
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"], run_for="1 hour")
+    first, second = run_task(task), run_task(task)
+    assert (first["kind"], first["status"], first["rows"]["inserted"]) == ("stream", "committed", 2)
+    assert [one["details"]["offsets"] for one in (first, second)] == [2, 4]
+    assert ("hiveacid.stream_rows", 2) in sent
+    assert ("hiveacid.stream_batches", 2) in sent
+    assert {"hiveacid.stream_lag", "hiveacid.stream_last_commit"} <= {name for name, _ in sent}
+
+
+def test_a_loop_merges_the_tables_in_changes_by_their_keys(clicks: Any) -> None:  # noqa: ANN401
+    clicks.tables = ["d.t", "d.u"]
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"], changes=["d.u"], keys=["id"])
+    assert run_task(task)["rows"]["inserted"] == 4
+
+
+def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN401
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"])
+    batches = clicks.batches
+
+    def killed(offsets: Any) -> Iterator[Any]:  # noqa: ANN401
+        for batch in batches(offsets):
+            if batch is not None:
+                task.on_kill()
+            yield batch
+
+    clicks.batches = killed
+    with pytest.raises(TaskKilledError, match="ended after the batch with offsets 1"):
+        run_task(task)
+
+
+def test_a_program_gets_its_tables_and_its_time_limit(spark: FakeSpark, tmp_path: Path) -> None:
+    program = tmp_path / "clicks.py"
+    program.touch()
+    task = HiveAcidStreamOperator(
+        task_id="stream",
+        application=str(program),
+        inserts=["d.t"],
+        changes=["d.u"],
+        run_for="10 minutes",
+    )
+    run_task(task)
+    spec = spark.call["spec"]
+    assert (spec["kind"], spec["job"]["run_for_s"]) == ("stream", 600.0)
+    assert (spec["job"]["inserts"], spec["job"]["changes"]) == (["d.t"], ["d.u"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batches": None, "stream": None}, "either application"),
+        ({"application": "/x.py"}, "either application"),
+        ({"stream": None}, "if and only if you give batches"),
+        ({"overwrites": ["d.t"]}, "overwrites no table"),
+        ({"reads": ["d.u"]}, "reads and application_args are for application"),
+        ({"changes": ["d.u"]}, "their key columns in keys"),
+        ({"keys": ["id"]}, "their key columns in keys"),
+        ({"run_for": "soon"}, "run_for"),
+        ({"batches": None, "application": "/x.py"}, "if and only if you give batches"),
+    ],
+)
+def test_arguments_that_do_not_fit_together_fail_when_the_dag_is_parsed(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        HiveAcidStreamOperator(**{**LOOP, "inserts": ["d.t"], **arguments})
+
+
+@pytest.mark.parametrize("path", ["no_such_module.batches", "clicks.missing", "clicks"])
+@pytest.mark.usefixtures("clicks")
+def test_a_function_that_is_missing_fails_before_anything_is_written(
+    path: str, client: FakeClient
+) -> None:
+    task = HiveAcidStreamOperator(**{**LOOP, "batches": path}, inserts=["d.t"])
+    with pytest.raises(ConfigurationError, match=path):
+        run_task(task)
+    assert not client.server.txns

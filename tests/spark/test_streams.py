@@ -1,0 +1,136 @@
+"""Streams of Spark: each micro-batch is one transaction, also if Spark repeats it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import SourceKeyError, UnknownColumnError
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
+from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.spark import acid, streams
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.writing.context import JobContext
+from tests.support.spark_lab import Lab
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Clicks:
+    """A landing directory of JSON files, and a stream of them into tables."""
+
+    def __init__(self, lab: Lab, path: Path) -> None:
+        self.lab, self.landing, self.checkpoint = lab, path / "landing", path / "checkpoint"
+        self.landing.mkdir()
+        lab.table("t", {"id": "bigint", "v": "int"})
+        lab.table("u", {"id": "bigint", "v": "int"})
+
+    def land(self, name: str, *rows: tuple[int, int]) -> None:
+        lines = (f'{{"id": {id_}, "v": {value}}}\n' for id_, value in rows)
+        (self.landing / name).write_text("".join(lines))
+
+    def run(
+        self,
+        *,
+        mode: str = "append",
+        run_for_s: float | None = None,
+        on_step: Callable[[str], None] = lambda _step: None,
+        **given: Any,  # noqa: ANN401 - arguments of `stream`
+    ) -> JobResult:
+        lab, t = self.lab, f"{self.lab.db}.t"
+        spec = StreamSpec(
+            application="clicks.py",
+            inserts=(t,) if mode == "append" else (),
+            changes=(f"{lab.db}.u",) if mode == "append" else (t, f"{lab.db}.u"),
+            run_for_s=run_for_s,
+        )
+        given = {"tables": t, "available_now": run_for_s is None, "mode": mode, **given}
+
+        def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
+            source = spark.readStream.schema("id bigint, v int").option("maxFilesPerTrigger", 1)
+            rows = source.json(self.landing.as_uri())
+            streams.stream(rows, task=task, checkpoint=self.checkpoint.as_uri(), **given)
+
+        job = JobSpec(
+            job_key=f"{lab.db}/stream", metastore=lab.endpoint, job=spec, lock_timeout_s=20.0
+        )
+        with connect(lab.endpoint) as client, typed_failures():
+            return acid.run_program(JobContext.of(lab.spark, job, client, on_step), program)
+
+
+@pytest.fixture
+def clicks(lab4: Lab, tmp_path: Path) -> Clicks:
+    return Clicks(lab4, tmp_path)
+
+
+def test_a_batch_that_spark_repeats_is_applied_once(clicks: Clicks) -> None:
+    clicks.land("1.json", (1, 1), (2, 2))
+    clicks.land("2.json", (3, 3))
+    result = clicks.run()
+    assert (result.status, result.rows.inserted) == (JobStatus.COMMITTED, 3)
+    assert result.details["batches"] == 2
+    newest = max((clicks.checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    for file in (newest, newest.with_name(f".{newest.name}.crc")):
+        file.unlink(missing_ok=True)  # as if the driver had died before Spark noted the batch
+    clicks.land("3.json", (4, 4))
+    assert clicks.run().rows.inserted == 1
+    assert clicks.lab.rows("t") == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert clicks.run().status is JobStatus.NOTHING_TO_DO
+
+
+@pytest.mark.parametrize("step", ["opened", "staged", "published"])
+def test_a_batch_that_fails_at_any_step_is_written_by_the_next_run(
+    clicks: Clicks, step: str
+) -> None:
+    clicks.land("1.json", (1, 1))
+
+    def fail(name: str) -> None:
+        if name == step:
+            raise UnknownColumnError(table="d.t", column="x", known=("id",))
+
+    with pytest.raises(UnknownColumnError):
+        clicks.run(on_step=fail)
+    assert clicks.lab.rows("t") == []
+    assert clicks.run().rows.inserted == 1
+    assert clicks.lab.rows("t") == [(1, 1)]
+
+
+def test_a_batch_merges_and_appends_to_several_tables_together(clicks: Clicks) -> None:
+    db = clicks.lab.db
+    tables = [
+        StreamTable(table=f"{db}.t"),
+        StreamTable(table=f"{db}.u", keys=("id",)),
+    ]
+
+    def doubled(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("id % 2 AS id", "v * 2 AS v")
+
+    for number in (1, 2, 3):
+        clicks.land(f"{number}.json", (number, number))
+        clicks.run(tables=tables, select={f"{db}.u": doubled})
+    assert clicks.lab.rows("t") == [(1, 1), (2, 2), (3, 3)]
+    assert clicks.lab.rows("u") == [(0, 4), (1, 6)]
+
+
+def test_a_key_that_occurs_twice_in_a_batch_changes_nothing(clicks: Clicks) -> None:
+    clicks.land("1.json", (1, 1), (1, 2))
+    clicks.lab.insert("t", [(1, 0)], ["id", "v"])
+    with pytest.raises(SourceKeyError):
+        clicks.run(mode="merge", keys=["id"])
+    assert clicks.lab.rows("t") == [(1, 0)]
+
+
+def test_a_stream_ends_at_a_batch_border_after_its_time(clicks: Clicks) -> None:
+    clicks.land("1.json", (1, 1))
+    begun = threading.Event()
+    result = clicks.run(run_for_s=20.0, every_s=1.0, on_step=lambda _: begun.set())
+    assert begun.is_set()
+    assert result.rows.inserted == 1
+    assert clicks.lab.rows("t") == [(1, 1)]

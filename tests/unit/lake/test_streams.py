@@ -1,0 +1,359 @@
+"""Streams by loops in Python: exactly once after deaths, repeats and copies, in several tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ConfigurationError,
+    FencedError,
+    InputError,
+    InsertOnlyTableError,
+    MetastoreUnavailableError,
+    SourceKeyError,
+    TransactionAbortedError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.lake.connection import Lake
+from airflow_hiveacid.lake.streams import StreamWriter
+from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.writing.streams import StreamReport
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
+
+U = "default.u"
+BOTH = (StreamTable(table=T), StreamTable(table=U, keys=("id",)))
+
+
+class DeadError(BaseException):
+    """The process of a copy was killed: it makes no further call."""
+
+
+class Mortal(FakeMetastore):
+    """A server whose client dies before or after its nth call; a dead client calls in vain."""
+
+    left: int | None = None
+    cut_at_commit: bool | None = None
+    is_dead = False
+    at_call: Callable[[], None] | None = None
+
+    def take_fault(self, method: str, *, is_done: bool) -> None:
+        if method == "commit_txn" and self.cut_at_commit is is_done:
+            self.cut_at_commit = None
+            lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+            for _ in range(99):
+                self.break_next("valid_txns", lost, is_done=False)
+            raise lost
+        super().take_fault(method, is_done=is_done)
+        if self.is_dead:
+            raise DeadError
+        if self.left is None:
+            return
+        if self.left == 0:
+            self.left = None
+            if self.at_call is None:
+                self.is_dead = True
+                raise DeadError
+            self.at_call()
+        else:
+            self.left -= 1
+
+    @contextmanager
+    def dying_at(self, call: int) -> Iterator[None]:
+        """Kill the client at this call, if it makes as many; then let another one live."""
+        self.left, self.is_dead = call, False
+        try:
+            yield
+        except DeadError:
+            pass
+        finally:
+            self.left, self.is_dead = None, False
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, clock: ManualClock) -> Mortal:
+    generation = getattr(request, "param", MetastoreGeneration.V4)
+    return Mortal(generation, clock, txn_timeout_s=20.0)
+
+
+def writer(lake: Lake, name: str = "clicks") -> StreamWriter:
+    return lake.stream_writer(T, stream=name)
+
+
+def notes(warehouse: Warehouse, name: str = "s") -> list[str]:
+    """The states of the ledger's entries of a table."""
+    hidden = warehouse.root / name / "_hiveacid"
+    found = (p.name for p in hidden.iterdir() if p.name.endswith((".done.json", ".prepared.json")))
+    return sorted(n.split(".")[-2] for n in found)
+
+
+def test_a_writer_continues_after_the_last_committed_batch(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    assert one.offsets is None
+    result = one.write(rows(1, 2), {"p": 2})
+    assert (result.status, result.rows) == (JobStatus.COMMITTED, RowCounts(inserted=2))
+    assert result.details["batch"] == {"number": 1, "offsets": {"p": 2}}
+    one.write(rows(3), {"p": 3})
+    assert one.offsets == {"p": 3}
+    assert writer(lake).offsets == writer(lake).offsets == {"p": 3}
+    assert writer(lake, "another").offsets is None
+    assert ids(lake.table(T)) == [1, 2, 3]
+
+
+def test_a_repeated_batch_is_applied_once(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    one = writer(lake)
+    one.write(rows(1), [7])
+    again = one.write(rows(1), [7])
+    assert (again.was_done_before, ids(lake.table(T))) == (True, [1])
+
+
+def test_a_batch_without_rows_commits_nothing(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    before = len(server.txns)
+    assert one.write(rows(), {"p": 5}).status is JobStatus.NOTHING_TO_DO
+    assert (one.offsets, len(server.txns)) == (None, before)
+
+
+def test_the_ledger_keeps_few_entries_of_a_stream(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    lake.table(T).append(rows(0))
+    one = writer(lake)
+    for number in range(1, 6):
+        one.write(rows(number), number)
+    assert notes(warehouse) == ["done", "done", "prepared", "prepared"]
+
+
+def test_a_newer_writer_stops_an_older_one(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    old = writer(lake)
+    old.write(rows(1), 1)
+    new = writer(lake)
+    with pytest.raises(FencedError, match="newer"):
+        old.write(rows(2), 2)
+    assert new.offsets == 1
+    new.write(rows(2), 2)
+    with pytest.raises(FencedError, match="newer"):
+        old.write(rows(2), 2)
+    new.write(rows(3), 3)
+    assert ids(lake.table(T)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("server", MetastoreGeneration, indirect=True)
+@pytest.mark.parametrize("first", [0, 6])
+def test_a_killed_loop_applies_every_row_once_wherever_it_dies(
+    warehouse: Warehouse, server: Mortal, first: int
+) -> None:
+    warehouse.create()
+    warehouse.create(U, partition_columns=DAY)
+    (warehouse.root / "u" / "day=2026-01-01").mkdir()  # a metastore makes it with the partition
+    done = 0
+    for call in range(first, 168, 12):
+        with server.dying_at(call), warehouse.connect() as lake:
+            stream = lake.stream_writer(BOTH, stream="clicks")
+            position = int(str(stream.offsets or 0))
+            for number in range(position + 1, position + 3):
+                stream.write(_batch(number), number)
+                done = number
+    with warehouse.connect() as lake:
+        position = int(str(lake.stream_writer(BOTH, stream="clicks").offsets))
+        assert position >= done > 3
+        assert ids(lake.table(T)) == list(range(1, position + 1))
+        found = lake.table(U).scan(["id", "name"]).to_arrow().sort_by("id").to_pylist()
+        newest = sorted(range(position - 2, position + 1), key=lambda number: number % 3)
+        assert [row["name"] for row in found] == list(map(str, newest))
+
+
+def _batch(number: int) -> Mapping[str, pa.Table]:
+    change = rows(number % 3, name=str(number)).append_column(
+        "day", pa.array(["2026-01-01"]).cast(pa.date32())
+    )
+    return {T: rows(number), U: change}
+
+
+@pytest.mark.parametrize("call", range(0, 80, 8))
+def test_two_copies_never_apply_a_row_twice_wherever_the_newer_one_starts(
+    warehouse: Warehouse, server: Mortal, call: int
+) -> None:
+    warehouse.create()
+    with warehouse.connect() as lake, warehouse.connect() as other:
+        late = []
+
+        def start() -> None:
+            server.at_call = None
+            late.append(loop(other, 4))
+
+        server.at_call, server.left = start, call
+        try:
+            loop(lake, 5)
+        except (FencedError, TransactionAbortedError):
+            loop(lake, 5)
+        assert late
+        assert ids(other.table(T)) == [1, 2, 3, 4, 5]
+
+
+def loop(lake: Lake, last: int) -> StreamWriter:
+    """Write the rows after the last committed batch."""
+    stream = writer(lake)
+    for number in range(int(str(stream.offsets or 0)) + 1, last + 1):
+        stream.write(rows(number), number)
+    return stream
+
+
+def test_a_batch_is_repeated_after_the_answer_to_its_commit_was_lost(
+    warehouse: Warehouse, lake: Lake, server: Mortal
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    for is_done, number in ((True, 1), (False, 2)):
+        server.cut_at_commit = is_done
+        with pytest.raises(CommitStateUnknownError):
+            one.write(rows(number), number)
+        server.faults.clear()
+        assert one.write(rows(number), number).was_done_before is is_done
+    assert (one.offsets, ids(lake.table(T))) == (2, [1, 2])
+
+
+def test_a_writer_that_waits_for_a_slow_copy_ends_its_transaction(
+    warehouse: Warehouse, lake: Lake, server: Mortal
+) -> None:
+    warehouse.create()
+    with server.dying_at(24):
+        writer(lake).write(rows(1), 1)
+    assert TxnState.OPEN in {txn.state for txn in server.txns.values()}
+    writer(lake)
+    assert TxnState.OPEN not in {txn.state for txn in server.txns.values()}
+
+
+@pytest.mark.parametrize(
+    ("tables", "others", "message"),
+    [
+        (T, {"mode": "merge"}, "'merge' with keys"),
+        (T, {"keys": "id"}, "'append' without keys"),
+        (T, {"mode": "upsert"}, "found 'upsert'"),
+        (T, {"stream": " "}, "stream is blank"),
+        ("t", {}, "not a valid table name"),
+        ((), {}, "one or more distinct tables"),
+        ((StreamTable(table=T), StreamTable(table="DEFAULT.S")), {}, "distinct tables"),
+        (BOTH, {"mode": "merge"}, "each StreamTable has its own"),
+    ],
+)
+def test_a_stream_with_unfit_arguments_does_not_start(
+    lake: Lake, tables: str, others: Mapping[str, str], message: str, server: FakeMetastore
+) -> None:
+    with pytest.raises(InputError, match=message):
+        lake.stream_writer(tables, **{"stream": "s", **others})
+    assert not server.txns
+
+
+def test_a_stream_whose_keys_do_not_fit_its_table_does_not_start(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+) -> None:
+    warehouse.create()
+    warehouse.create(U, kind=TransactionalKind.INSERT_ONLY)
+    with pytest.raises(UnknownColumnError):
+        lake.stream_writer(T, stream="s", mode="merge", keys="other")
+    with pytest.raises(InsertOnlyTableError):
+        lake.stream_writer(U, stream="s", mode="merge", keys="id")
+    assert not server.txns
+    assert lake.stream_writer(U, stream="s").offsets is None
+
+
+def test_an_unfit_batch_changes_nothing(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    warehouse.create(U)
+    two = lake.stream_writer(BOTH, stream="s")
+    for batch, offsets, error in (
+        (rows(1), 1, ConfigurationError),
+        ({T: rows(1), "default.v": rows(1)}, 1, ConfigurationError),
+        ({T: rows(1)}, None, ConfigurationError),
+        ({T: rows(1)}, {"p": float("nan")}, ConfigurationError),
+        ({T: rows(1)}, {"p": object()}, ConfigurationError),
+        ({T: rows(1)}, "x" * 70000, ConfigurationError),
+        ({T: [1]}, 1, ConfigurationError),
+        ({T: rows(1, other=1)}, 1, UnknownColumnError),
+        ({T: rows(1), U: rows(1, 1)}, 1, SourceKeyError),
+    ):
+        with pytest.raises(error):
+            two.write(batch, offsets)  # type: ignore[arg-type]  # unfit on purpose
+    two.write({T: rows(1)}, 1)
+    assert (ids(lake.table(T)), ids(lake.table(U)), two.offsets) == ([1], [], 1)
+
+
+def test_small_deltas_are_compacted_beside_a_stream(
+    warehouse: Warehouse, lake: Lake, tmp_path: Path
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    for number in range(1, 4):
+        one.write(rows(number), number)
+    lake.table(T).compact("major")
+    one.write(rows(4), 4)
+    assert [p.name for p in (tmp_path / "s").glob("base_*")]
+    assert (writer(lake).offsets, ids(lake.table(T))) == (4, [1, 2, 3, 4])
+
+
+def test_the_loop_of_the_documentation_continues_after_its_last_file(
+    warehouse: Warehouse, lake: Lake, clock: ManualClock, tmp_path: Path
+) -> None:
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "write-a-stream.md"
+    (text,) = (
+        b
+        for b in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+        if "def batches" in b
+    )
+    module: dict[str, Any] = {}
+    exec(compile(text, page, "exec"), module)  # noqa: S102 - our own page
+    module["LANDING"], module["time"] = tmp_path, clock
+    warehouse.create()
+    reports: list[StreamReport] = []
+    for number, limit_s in ((1, 90.0), (2, 30.0)):
+        (tmp_path / f"{number}.json").write_text(f'{{"id": {number}}}\n{{"id": {10 * number}}}\n')
+        stream = writer(lake)
+        result = stream.run(module["batches"], run_for_s=limit_s, on_report=reports.append)
+        assert (result.status, result.rows.inserted) == (JobStatus.COMMITTED, 2)
+        assert result.details == {"batches": 1, "offsets": f"{number}.json"}
+    assert ids(lake.table(T)) == [1, 2, 10, 20]
+    assert [report.batches for report in reports] == [1, 0, 1]
+
+
+def test_a_loop_ends_at_a_batch_border_and_closes_its_source(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    events: list[object] = []
+
+    def source(offsets: object) -> Iterator[tuple[pa.Table, int]]:
+        try:
+            for number in range(int(str(offsets or 0)) + 1, 9):
+                yield rows(number), number
+                events.append(number)
+        finally:
+            events.append("closed")
+
+    result = writer(lake).run(source, is_ending=lambda: 1 in events)
+    assert (result.rows.inserted, result.details["offsets"]) == (2, 2)
+    assert events == [1, "closed"]
+    assert writer(lake).run(lambda _: ()).status is JobStatus.NOTHING_TO_DO
+    with pytest.raises(UnknownColumnError):
+        writer(lake).run(lambda _: [(rows(3, other=1), 3)])
+    assert ids(lake.table(T)) == [1, 2]

@@ -1,0 +1,184 @@
+"""Micro-batches of Spark, each exactly once: the function of `foreachBatch`, without Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.arrow.job import run_statements
+from airflow_hiveacid.arrow.statements import planned
+from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TaskKilledError
+from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec, kind_of
+from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.lake import session, statements
+from airflow_hiveacid.lake.connection import Lake
+from airflow_hiveacid.spark import streams
+from airflow_hiveacid.spark.acid import Task
+from airflow_hiveacid.spark.streams import BatchSink
+from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.writing.restarts import RestartState
+from airflow_hiveacid.writing.streams import Progress
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
+from tests.unit.spark.test_acid import Session
+
+APPEND = (StreamTable(table="default.t"),)
+
+
+class Frame:
+    """A frame of some IDs, which says whether its rows are kept."""
+
+    def __init__(self, *ids: int) -> None:
+        self.ids, self.is_kept = ids, False
+        self.sparkSession = Session()
+
+    def persist(self) -> Frame:
+        self.is_kept = True
+        return self
+
+    def unpersist(self) -> None:
+        self.is_kept = False
+
+    def count(self) -> int:
+        assert self.is_kept
+        return len(self.ids)
+
+
+def write(job: JobContext, rows: Any) -> JobResult:  # noqa: ANN401 - a frame
+    """Write a batch with the engine in one process."""
+    assert rows.is_kept
+    target = job.with_constraints(job.insertable_table("default.t"))
+    values = pa.table({"id": pa.array(rows.ids, pa.int64())})
+    statement = statements.insertion(target, values, overwrites=False)
+    return run_statements(job, [planned(kind_of(statement.spec), statement.work, job.client)])
+
+
+def context(server: FakeMetastore, clock: ManualClock, **given: Any) -> JobContext:  # noqa: ANN401
+    spark: Any = Session()
+    spec = JobSpec(
+        job_key="dag/run/task/-1",
+        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+        job=StreamSpec(application="clicks.py", **{"inserts": ("default.t",), **given}),
+        lock_timeout_s=5.0,
+    )
+    terms = job_terms(spec.job_key, attempt=AttemptId.new(), clock=clock)
+    return JobContext(spark=spark, spec=spec, client=FakeClient(server), terms=terms)
+
+
+def sink(server: FakeMetastore, clock: ManualClock, query_id: str = "q-1") -> BatchSink:
+    """The sink of a new driver, whose query continues from a checkpoint."""
+    made = BatchSink(context(server, clock), APPEND, write, Progress(clock))
+    made.name(query_id)
+    return made
+
+
+def ids(table: TableInfo, server: FakeMetastore, clock: ManualClock) -> list[int]:
+    reader = session.Session(
+        client=FakeClient(server), endpoint=MetastoreEndpoint(uris=("thrift://h:1",)), clock=clock
+    )
+    with Lake(reader) as lake:
+        return sorted(lake.table(str(table.ref)).scan(["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_a_batch_that_a_new_driver_repeats_is_applied_once(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    first = sink(server, clock)
+    first(Frame(1, 2), 0)
+    first(Frame(3), 1)
+    second = sink(server, clock)
+    repeated = Frame(3)
+    second(repeated, 1)
+    second(Frame(4), 2)
+    assert (ids(table, server, clock), repeated.is_kept) == ([1, 2, 3, 4], False)
+
+
+def test_a_suspended_driver_changes_nothing_when_it_goes_on(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    old = sink(server, clock)
+    old(Frame(1), 0)
+    new = sink(server, clock)
+    new(Frame(2), 1)
+    old(Frame(2), 1)  # the same checkpoint fixes the batch's rows
+    new(Frame(3), 2)
+    with pytest.raises(FencedError):
+        old(Frame(2), 1)
+    assert isinstance(old.failure, FencedError)
+    new(Frame(4), 3)
+    assert ids(table, server, clock) == [1, 2, 3, 4]
+
+
+def test_another_checkpoint_is_another_stream(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    sink(server, clock)(Frame(1), 0)
+    sink(server, clock, "q-2")(Frame(2), 0)
+    assert ids(table, server, clock) == [1, 2]
+
+
+def test_an_empty_batch_opens_no_transaction(
+    table: TableInfo,  # noqa: ARG001 - it exists
+    server: FakeMetastore,
+    clock: ManualClock,
+) -> None:
+    sink(server, clock)(Frame(), 0)
+    assert not server.txns
+
+
+def test_a_batch_after_the_end_is_refused_so_that_spark_does_not_record_it(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    one = sink(server, clock)
+    one(Frame(1), 0)
+    one.end()
+    with pytest.raises(TaskKilledError):
+        one(Frame(2), 1)
+    assert one.failure is None
+    assert ids(table, server, clock) == [1]
+
+
+def test_progress_is_reported_each_minute(clock: ManualClock) -> None:
+    reports: list[Any] = []
+    progress = Progress(clock, reports.append)
+    done: Any = SimpleNamespace(status=JobStatus.COMMITTED, rows=RowCounts(inserted=90, updated=30))
+    clock.sleep(4.0)
+    progress.add(done, arrived_s=clock.monotonic() - 3.0)
+    progress.tick()
+    assert reports == []
+    clock.sleep(56.0)
+    progress.tick()
+    (report,) = reports
+    assert (report.batches, report.rows, report.rows_per_s) == (1, 120, 2.0)
+    assert (report.lag_s, report.idle_s) == (3.0, 56.0)
+    progress.tick(is_last=True)
+    assert (reports[1].batches, reports[1].rows, reports[1].lag_s) == (0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tables": "default.u"}, "does not declare this: add the table to inserts"),
+        ({"mode": "merge", "keys": "id"}, "add the table to changes"),
+        ({"select": {"default.u": lambda rows: rows}}, "select has default.u"),
+        ({"mode": "merge"}, "'merge' with keys"),
+    ],
+)
+def test_a_stream_with_unfit_arguments_does_not_start(
+    server: FakeMetastore, clock: ManualClock, arguments: dict[str, Any], message: str
+) -> None:
+    task = Task(context(server, clock), RestartState())
+    rows: Any = SimpleNamespace()
+    given = {"tables": "default.t", "checkpoint": "file:/nowhere", **arguments}
+    with pytest.raises(ConfigurationError, match=message):
+        streams.stream(rows, task=task, **given)
+    assert not server.txns
