@@ -63,6 +63,10 @@ class _Roots:
     known: tuple[TableHealth, ...] = ()
 
 
+def _every_partition(_: TableInfo, healths: tuple[TableHealth, ...]) -> Collection[str]:
+    return {health.partition for health in healths}
+
+
 def measure(  # noqa: PLR0913 - what to measure, and what need not be measured again
     client: MetastorePort,
     ref: TableRef,
@@ -71,7 +75,7 @@ def measure(  # noqa: PLR0913 - what to measure, and what need not be measured a
     counts_rows: bool = False,
     small_file_bytes: int = SMALL_FILE_BYTES,
     last: LastLook | None = None,
-    reached: _Reached = lambda _, healths: {health.partition for health in healths},
+    reached: _Reached = _every_partition,
 ) -> MeasuredTable:
     """Measure a table, or one partition of it; the call blocks.
 

@@ -46,6 +46,13 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
 
     does = "Writes a stream into tables, each batch exactly once."
 
+    batches: str | None
+    stream: str | None
+    keys: Sequence[str] | str | None
+    reads: Sequence[str] | str
+    changes: Sequence[str] | str
+    overwrites: Sequence[str] | str
+
     @declaration
     def __init__(
         self,

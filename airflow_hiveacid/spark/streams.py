@@ -34,7 +34,7 @@ Select = Mapping[str, Callable[[DataFrame], DataFrame]]
 WriteBatch = Callable[[JobContext, DataFrame], JobResult]
 
 _FRAME: Final = specs.SourceSpec()  # the rows are passed as a frame
-_POLL_S: Final = 2.0
+_POLL_S: Final = 2
 
 
 class BatchSink:
