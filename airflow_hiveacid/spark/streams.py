@@ -24,8 +24,7 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.statements.planned import planned_one
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
+from airflow_hiveacid.spark.writing.work import CheckedStatement, naming, run_changes
 from airflow_hiveacid.writing.streams import APPEND, Progress, Stream, stream_tables
 
 log = logging.getLogger("hiveacid")
