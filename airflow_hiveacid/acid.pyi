@@ -25,6 +25,6 @@ from airflow_hiveacid.spark.acid import Task as Task
 from airflow_hiveacid.spark.acid import Transaction as Transaction
 from airflow_hiveacid.spark.acid import run as run
 from airflow_hiveacid.spark.acid import transaction as transaction
-from airflow_hiveacid.spark.reading.feed.read_changes import read_changes as read_changes
+from airflow_hiveacid.spark.reading.read_changes import read_changes as read_changes
 from airflow_hiveacid.spark.reading.tables import read_table as read_table
 from airflow_hiveacid.spark.streams import stream as stream
