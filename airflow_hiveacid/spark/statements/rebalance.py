@@ -57,7 +57,10 @@ _AT: Final = "_at"
 
 
 def rebalance(job: JobContext) -> JobResult:
-    """Spread the rows of due partitions evenly over files, or only plan it; see `run_changes`."""
+    """Spread the rows of due partitions evenly over files, or only plan it; see `run_changes`.
+
+    If no partition is due, the job takes no exclusive lock.
+    """
     spec = job.job_of(RebalanceSpec)
     table = job.insertable_table(spec.target)
     check_rebalanceable(table, spec.order_by)
@@ -65,8 +68,8 @@ def rebalance(job: JobContext) -> JobResult:
     planned = _planned(job, rebalancing)
     if spec.plan_only:
         return planned
-    may_be_done = Ledger.of(table).entries(job.spec.job_key)  # by an earlier try
-    if planned.status is JobStatus.NOTHING_TO_DO and not may_be_done:
+    is_idle = planned.status is JobStatus.NOTHING_TO_DO
+    if is_idle and not Ledger.of(table).entries(job.spec.job_key):  # no earlier try may have run
         return planned
     result = work.run_changes(job, [rebalancing.change()])
     if result.status is JobStatus.COMMITTED and not _is_due(rebalancing.outcomes):

@@ -75,6 +75,25 @@ def test_a_rebalance_writes_only_if_a_partition_is_due(
     assert (status(order_by=("id",)), runs) == (JobStatus.ALREADY_DONE, ["rebalance"])
 
 
+def test_the_ledger_is_listed_only_if_no_partition_is_due(
+    client: FakeClient, table: TableInfo, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+
+    def entries(_: Ledger, job_key: str) -> tuple[LedgerEntry, ...]:
+        listed.append(job_key)
+        return ()
+
+    monkeypatch.setattr(Ledger, "entries", entries)
+    insert(client, table, 1)
+    rebalance(job_of(client, table))  # the write lists it, not the decision
+    assert (listed, runs) == ([], ["rebalance"])
+    overwrite(client, table)
+    listed.clear()
+    rebalance(job_of(client, table))
+    assert (listed, runs) == ([KEY], ["rebalance"])
+
+
 def test_a_retry_returns_the_result_of_the_try_that_has_rebalanced_the_table(
     client: FakeClient, table: TableInfo, runs: list[str]
 ) -> None:
