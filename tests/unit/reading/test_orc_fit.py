@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.reading.orc_fit import judged
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.orc_fit import is_column, judged
 from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
@@ -23,8 +26,9 @@ from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
+from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+from tests.unit.storage import orc_tables
 
 COLUMN = Column(name="s", type="string")
 DAY = Column(name="d", type="date")
@@ -98,3 +102,18 @@ def test_dates_without_statistics_are_left_to_our_reader(tmp_path: Path) -> None
     }.items():
         file = with_statistics(tmp_path, DAY, DAYS, change)
         assert (judged(asked, [(file, {})])[0].why_not is None) is is_native
+
+
+def test_decimals_without_precision_are_left_to_our_reader(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    values = pa.array([Decimal("1.1234567890")], pa.decimal128(38, 10))
+    orc.write_table(pa.table({"d": values}), path)
+    column_type = parse_type("decimal(38,10)")
+    assert is_column(read_tail(LocalFileSystem(), str(path)), 1, column_type, in_utc=True)
+
+    def change(footer: pb.Footer, _postscript: pb.PostScript) -> None:
+        footer.types[1].ClearField("precision")
+        footer.types[1].ClearField("scale")
+
+    orc_tables.with_tail(path, change)
+    assert not is_column(read_tail(LocalFileSystem(), str(path)), 1, column_type, in_utc=True)
