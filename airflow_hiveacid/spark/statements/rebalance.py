@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -41,7 +41,6 @@ from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up, par
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing import work
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
@@ -51,6 +50,9 @@ from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.publish import StagedFile
+
+if TYPE_CHECKING:  # executors, which import this module, have no library of the metastore
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 _AT: Final = "_at"
 """The column with a row's position in its partition, from 0."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -33,7 +33,6 @@ from airflow_hiveacid.spark.engine.tasks import collected, run_tasks, task_of
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
@@ -42,6 +41,9 @@ from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.runs import PlannedStatement, Run, StatementWork
 from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
+
+if TYPE_CHECKING:  # executors, which import this module, have no library of the metastore
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
