@@ -19,6 +19,7 @@ from airflow_hiveacid.format.ids import AttemptId, TxnId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec, StreamTable
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock
@@ -116,7 +117,14 @@ class Stream:
         own: Any = {"job_key": self._key}
         return replace(
             job,
-            spec=replace(job.spec, **own, attempt=str(self.attempt), generation=number, job=spec),
+            spec=replace(
+                job.spec,
+                **own,
+                attempt=str(self.attempt),
+                generation=number,
+                on_rerun=OnRerun.APPLY,  # that of the task would skip every batch after the first
+                job=spec,
+            ),
             terms=replace(job.terms, **own, attempt=self.attempt, first_txn_id=self.first_txn_id),
             batch=Batch(previous_txn_id=None if after is None else after.txn_id),
         )

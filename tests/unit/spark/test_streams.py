@@ -15,7 +15,7 @@ from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec, kind_of
+from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun, StreamSpec, kind_of
 from airflow_hiveacid.jobs.specs.statements import StreamTable
 from airflow_hiveacid.lake import session, statements
 from airflow_hiveacid.lake.connection import Lake
@@ -62,10 +62,16 @@ def write(job: JobContext, rows: Any) -> JobResult:  # noqa: ANN401 - a frame
     return run_statements(job, [planned(kind_of(statement.spec), statement.work, job.client)])
 
 
-def context(server: FakeMetastore, clock: ManualClock, **given: Any) -> JobContext:  # noqa: ANN401
+def context(
+    server: FakeMetastore,
+    clock: ManualClock,
+    on_rerun: OnRerun = OnRerun.APPLY,
+    **given: Any,  # noqa: ANN401
+) -> JobContext:
     spark: Any = Session()
     spec = JobSpec(
         job_key="dag/run/task/-1",
+        on_rerun=on_rerun,
         metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
         job=StreamSpec(application="clicks.py", **{"inserts": ("default.t",), **given}),
         lock_timeout_s=5.0,
@@ -116,6 +122,17 @@ def test_a_suspended_driver_changes_nothing_when_it_goes_on(
     assert isinstance(old.failure, FencedError)
     new(Frame(4), 3)
     assert ids(table, server, clock) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("on_rerun", OnRerun)
+def test_what_the_task_does_if_it_is_cleared_is_not_for_its_batches(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock, on_rerun: OnRerun
+) -> None:
+    one = BatchSink(context(server, clock, on_rerun), APPEND, write, Progress(clock))
+    one.name("q-1")
+    one(Frame(1), 0)
+    one(Frame(2), 1)
+    assert ids(table, server, clock) == [1, 2]
 
 
 def test_another_checkpoint_is_another_stream(
