@@ -100,15 +100,19 @@ def earlier_run(
 def _is_newer(entry: LedgerEntry, run: Run) -> bool:
     """Return True if a newer run has committed or, for a batch, another copy of the stream.
 
-    That copy has committed this batch, or rows under the number before.
+    That copy has committed this batch, or rows under the number before. Or it has begun with the
+    first number again, because the table was dropped and made again meanwhile.
     """
     if run.batch is None or entry.generation > run.generation:
         return entry.generation > run.generation
     if entry.generation == run.generation:
         return entry.is_legible and entry.statement != run.statement
     previous = run.batch.previous_txn_id
-    is_before = entry.generation == run.generation - 1 and bool(entry.directories)
-    return previous is not None and is_before and entry.txn_id != previous
+    if previous is None:
+        return False
+    if entry.generation == run.generation - 1:
+        return bool(entry.directories) and entry.txn_id != previous
+    return entry.txn_id > previous
 
 
 def differing_parts(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:

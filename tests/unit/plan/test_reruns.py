@@ -143,3 +143,12 @@ def test_a_batch_ends_if_another_copy_has_committed_rows(other: LedgerEntry) -> 
 def test_a_checkpoint_fixes_what_a_batch_contains() -> None:
     batch = replace(RUN, batch=Batch(previous_txn_id=None))
     assert earlier_run(batch, [entry(0, txn_id=4)], TABLE, NOW) is None
+
+
+def test_a_batch_ends_if_the_numbers_began_again_in_a_table_that_was_made_again() -> None:
+    batch = replace(BATCH, generation=7)
+    assert earlier_run(batch, [entry(2, txn_id=2)], TABLE, NOW) is None
+    started = replace(entry(0, txn_id=8), directories=())
+    for other in (started, entry(2, txn_id=9)):
+        with pytest.raises(FencedError):
+            earlier_run(batch, [other], TABLE, NOW)
