@@ -70,7 +70,8 @@ def earlier_run(
         return None
     last = by_time[-1]
     if last.doubt:
-        is_older = last.generation < run.generation
+        # A batch continues after the earlier batches, so they must be certain.
+        is_older = last.generation < run.generation and run.batch is None
         return None if is_older and run.on_rerun is OnRerun.APPLY else last
     newer = [entry.txn_id for entry in by_time if _is_newer(entry, run)]
     if newer:

@@ -152,3 +152,13 @@ def test_a_batch_ends_if_the_numbers_began_again_in_a_table_that_was_made_again(
     for other in (started, entry(2, txn_id=9)):
         with pytest.raises(FencedError):
             earlier_run(batch, [other], TABLE, NOW)
+
+
+@pytest.mark.parametrize("previous", [TxnId(3), None])
+def test_a_batch_does_not_follow_a_batch_that_the_metastore_does_not_know(
+    previous: TxnId | None,
+) -> None:
+    doubtful = replace(entry(0, txn_id=3), doubt="the metastore was restored")
+    batch = replace(RUN, batch=Batch(previous_txn_id=previous))
+    assert earlier_run(batch, [doubtful], TABLE, NOW) == doubtful
+    assert earlier_run(RUN, [doubtful], TABLE, NOW) is None
