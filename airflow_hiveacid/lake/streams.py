@@ -119,7 +119,8 @@ class StreamWriter:
         refs = [TableRef.parse(name) for name in self._stream.names]
         named = rows if isinstance(rows, Mapping) else {self._stream.names[0]: rows}
         batch = {TableRef.parse(name): rows_of(each) for name, each in named.items()}
-        if not batch.keys() <= {*refs} or (named is not rows and len(refs) > 1):
+        is_double = len(batch) < len(named)  # one table under two spellings
+        if is_double or not batch.keys() <= {*refs} or (named is not rows and len(refs) > 1):
             raise ConfigurationError(
                 f"give rows for one table, or a dict from {', '.join(self._stream.names)} to rows"
             )

@@ -285,6 +285,7 @@ def test_an_unfit_batch_changes_nothing(warehouse: Warehouse, lake: Lake) -> Non
     for batch, offsets, error in (
         (rows(1), 1, ConfigurationError),
         ({T: rows(1), "default.v": rows(1)}, 1, ConfigurationError),
+        ({T: rows(1), "DEFAULT.S": rows(2)}, 1, ConfigurationError),
         ({T: rows(1)}, None, ConfigurationError),
         ({T: rows(1)}, {"p": float("nan")}, ConfigurationError),
         ({T: rows(1)}, {"p": object()}, ConfigurationError),
