@@ -155,8 +155,11 @@ class Stream:
         if not found:
             return LastBatch()
         newest, table = max(found, key=lambda one: _age(one[0]))
-        if not Ledger.of(table).is_certain(newest):
+        # All tables are committed together, so one certain entry of its transaction is sufficient.
+        sure = [e for e, t in found if e.txn_id == newest.txn_id and Ledger.of(t).is_certain(e)]
+        if not sure:
             raise run_unknown(table.ref, newest)
+        newest = sure[0]
         batch: Any = JobResult.parse(newest.result).details["batch"]
         return LastBatch(newest.generation, newest.txn_id, batch["offsets"])
 

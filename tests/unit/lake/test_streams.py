@@ -143,6 +143,17 @@ def test_the_ledger_keeps_few_entries_of_a_stream(warehouse: Warehouse, lake: La
     assert notes(warehouse) == ["done", "done", "prepared", "prepared"]
 
 
+def test_one_certain_entry_of_the_last_batch_is_sufficient(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    warehouse.create(U)
+    lake.stream_writer(BOTH, stream="s").write({T: rows(1)}, 1)
+    (done,) = (warehouse.root / "s" / "_hiveacid").glob("*.done.json")
+    done.unlink()  # as if the process had died between the two ledgers
+    (delta,) = (warehouse.root / "s").glob("delta_*")
+    delta.rename(delta.with_name("base_0000002"))  # as Hive's compactor does
+    assert lake.stream_writer(BOTH, stream="s").offsets == 1
+
+
 def test_a_newer_writer_stops_an_older_one(warehouse: Warehouse, lake: Lake) -> None:
     warehouse.create()
     old = writer(lake)
