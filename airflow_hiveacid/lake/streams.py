@@ -38,11 +38,12 @@ class StreamWriter:
     Each batch is one transaction, and the tables' ledgers store the offsets of the newest one. A
     writer that starts stops older copies of its stream: their next batch raises a FencedError. No
     transaction is open between two batches. Not for several threads. Mutable: it stores the last
-    batch.
+    batch, and the offsets of the last batch that it has tried to write.
     """
 
     def __init__(self, session: Session, stream: Stream) -> None:
         self._session, self._stream = session, stream
+        self._tried: JsonValue = None
         with session.job(_NO_STATEMENT) as job:
             self._last = stream.last(job.client)
         # A batch without rows, which each older copy finds.
@@ -66,7 +67,8 @@ class StreamWriter:
         Raises:
             ConfigurationError: the offsets or tables are invalid; for rows, as for `append`.
             FencedError: a newer copy of this stream has started; end this one.
-            CommitStateUnknownError: the answer to the commit was lost. Repeat the same batch.
+            CommitStateUnknownError: the answer to the commit was lost. Repeat the same batch, with
+                its rows made again.
             HiveAcidError: the batch failed, and nothing was changed.
 
         Example:
@@ -136,7 +138,13 @@ class StreamWriter:
                 return job.result(JobStatus.ALREADY_DONE, job.spec.job.target)
             changes = self._statements(job, batch)
             if not any(rows.num_rows for rows in batch.values()) and not is_start:
+                if offsets == self._tried is not None:
+                    raise ConfigurationError(
+                        "the batch with these offsets failed with rows and is repeated without any;"
+                        " make its rows again, because a reader of Arrow data can be read once"
+                    )
                 return job.result(JobStatus.NOTHING_TO_DO, job.spec.job.target)
+            self._tried = None if is_start else offsets
             with without_spark(changes[0].table.ref):
                 result = run_statements(job, changes, self._session.limits)
         self._last = self._stream.committed(number, result, offsets)

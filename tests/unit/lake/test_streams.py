@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     InputError,
     InsertOnlyTableError,
+    MetastoreCallError,
     MetastoreUnavailableError,
     SourceKeyError,
     TransactionAbortedError,
@@ -122,6 +123,21 @@ def test_a_repeated_batch_is_applied_once(warehouse: Warehouse, lake: Lake) -> N
     one.write(rows(1), [7])
     again = one.write(rows(1), [7])
     assert (again.was_done_before, ids(lake.table(T))) == (True, [1])
+
+
+def test_a_batch_is_not_repeated_with_a_reader_that_was_read(
+    warehouse: Warehouse, lake: Lake, server: Mortal
+) -> None:
+    warehouse.create()
+    one, reader = writer(lake), rows(1).to_reader()
+    failure = MetastoreCallError(method="allocate_write_id", reason="internal error")
+    server.break_next("allocate_write_id", failure, is_done=False)
+    with pytest.raises(MetastoreCallError):
+        one.write(reader, 1)
+    with pytest.raises(ConfigurationError, match="make its rows again"):
+        one.write(reader, 1)
+    one.write(rows(1), 1)
+    assert (one.write(rows(), 2).status, ids(lake.table(T))) == (JobStatus.NOTHING_TO_DO, [1])
 
 
 def test_a_batch_without_rows_commits_nothing(
