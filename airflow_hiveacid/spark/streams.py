@@ -1,18 +1,21 @@
 """Streams of Spark into tables: each micro-batch of a query is one transaction.
 
-A batch is known by the ID of the query's checkpoint and by its number, so a batch that Spark
-repeats after a kill or restart is not applied again. See docs/decisions/streams.md.
+A batch is known by the ID of the query's checkpoint, by its number and by its plan there, so a
+batch that Spark repeats after a kill or restart is not applied again. Spark plans a batch again,
+with other rows, if the checkpoint was restored to an older state or if a copy of it runs; then, the
+batch is refused. See docs/decisions/streams.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError, TaskKilledError
 from airflow_hiveacid.jobs.results import JobResult
@@ -46,10 +49,12 @@ class BatchSink:
         self,
         job: JobContext,
         tables: tuple[specs.StreamTable, ...],
+        checkpoint: str,
         write: WriteBatch,
         progress: Progress,
     ) -> None:
         self._job, self._write, self._progress = job, write, progress
+        self._checkpoint = checkpoint
         self._turn = threading.Lock()
         self._is_named = threading.Event()
         self._stream = Stream(name="", tables=tables)
@@ -90,7 +95,8 @@ class BatchSink:
             with self._job.client.clone() as client:
                 own = dataclasses.replace(self._job, spark=kept.sparkSession, client=client)
                 check_session(own.spark)
-                result = self._write(self._stream.batch(own, batch_id), kept)
+                plan = plan_of(own.spark, self._checkpoint, batch_id)
+                result = self._write(self._stream.batch(own, batch_id, plan=plan), kept)
             self._stream.committed(batch_id, result)
             self._progress.add(result, arrived_s)
             log.info("batch=%d of the stream is %s", batch_id, result.status.value)
@@ -145,7 +151,7 @@ def stream(  # noqa: PLR0913 - each is a separate choice
 
     clock, limit_s = job.terms.clock, job.job_of(StreamSpec).run_for_s
     progress = Progress(clock)
-    sink = BatchSink(job, found, write, progress)
+    sink = BatchSink(job, found, checkpoint, write, progress)
     writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     pace: Any = {"processingTime": f"{every_s:g} seconds"}
     query = writer.trigger(**({"availableNow": True} if available_now else pace)).start()
@@ -163,6 +169,12 @@ def stream(  # noqa: PLR0913 - each is a separate choice
         progress.tick(is_last=True)
     task.result = progress.result(job, {"checkpoint": checkpoint, "query_id": query.id})
     return task.result
+
+
+def plan_of(spark: SparkSession, checkpoint: str, batch_id: int) -> str:
+    """Return a digest of the offsets and the time that Spark noted before a batch's first try."""
+    lines = spark.read.text(f"{checkpoint.rstrip('/')}/offsets/{batch_id}").collect()
+    return hashlib.sha256("\n".join(line.value for line in lines).encode()).hexdigest()[:16]
 
 
 def changes_of(

@@ -108,12 +108,14 @@ class Stream:
         *,
         after: LastBatch | None = None,
         offsets: JsonValue = None,
+        plan: str = "",
     ) -> _J:
         """Return a job that writes a batch, with the metastore and time limits of `job`.
 
-        `after` is the batch before it, or None if a checkpoint fixes what each batch contains.
+        `after` is the batch before it, or None if a checkpoint fixes what each batch contains;
+        then, `plan` is a digest of this.
         """
-        spec = StreamBatchSpec(targets=self.names, offsets=offsets)
+        spec = StreamBatchSpec(targets=self.names, offsets=offsets, plan=plan)
         own: Any = {"job_key": self._key}
         return replace(
             job,

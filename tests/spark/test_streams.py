@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import SourceKeyError, UnknownColumnError
+from airflow_hiveacid.format.errors import FencedError, SourceKeyError, UnknownColumnError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
 from airflow_hiveacid.jobs.specs.statements import StreamTable
@@ -83,6 +83,20 @@ def test_a_batch_that_spark_repeats_is_applied_once(clicks: Clicks) -> None:
     assert clicks.run().rows.inserted == 1
     assert clicks.lab.rows("t") == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert clicks.run().status is JobStatus.NOTHING_TO_DO
+
+
+def test_rows_of_a_batch_that_a_restored_checkpoint_plans_again_are_not_skipped(
+    clicks: Clicks,
+) -> None:
+    clicks.land("1.json", (1, 1))
+    clicks.run()
+    for name in ("offsets", "commits", "sources/0"):  # as of before the batch
+        for file in (clicks.checkpoint / name).iterdir():
+            file.unlink()
+    clicks.land("0.json", (2, 2))
+    with pytest.raises(FencedError):
+        clicks.run()
+    assert clicks.lab.rows("t") == [(1, 1)]
 
 
 @pytest.mark.parametrize("step", ["opened", "staged", "published"])

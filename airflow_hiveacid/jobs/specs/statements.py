@@ -304,11 +304,13 @@ class StreamTable:
 class StreamBatchSpec:
     """One batch of a stream; the job's generation is the batch's number.
 
-    `offsets` is the position of the source after it, or None if a checkpoint stores the position.
+    `offsets` is the position of the source after it, or None if a checkpoint stores the position;
+    then, `plan` is a digest of what the checkpoint says about the batch.
     """
 
     targets: tuple[str, ...]
     offsets: JsonValue = None
+    plan: str = ""
 
     @property
     def target(self) -> str:

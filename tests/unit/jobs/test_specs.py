@@ -100,7 +100,7 @@ JOBS: dict[str, Job] = {
         properties={"a": "b"},
     ),
     "stream": StreamSpec(application="clicks.py", inserts=("db.t",), run_for_s=600.0),
-    "stream_batch": StreamBatchSpec(targets=("db.t", "db.u"), offsets={"p": [1, None]}),
+    "stream_batch": StreamBatchSpec(targets=("db.t", "db.u"), offsets={"p": [1, None]}, plan="9a"),
     "restore": RestoreSpec(target="db.t", version="tag closing", plan_only=True),
     "rebalance": RebalanceSpec(
         target="db.t", partition="month=1", buckets=4, order_by=("a", "b"), plan_only=True

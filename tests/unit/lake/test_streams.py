@@ -159,7 +159,7 @@ def test_the_ledger_keeps_few_entries_of_a_stream(warehouse: Warehouse, lake: La
     assert notes(warehouse) == ["done", "done", "prepared", "prepared"]
 
 
-def test_one_certain_entry_of_the_last_batch_is_sufficient(warehouse: Warehouse, lake: Lake) -> None:
+def test_one_certain_entry_of_the_last_batch_is_enough(warehouse: Warehouse, lake: Lake) -> None:
     warehouse.create()
     warehouse.create(U)
     lake.stream_writer(BOTH, stream="s").write({T: rows(1)}, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,14 +33,20 @@ from tests.support.terms import job_terms
 from tests.unit.spark.test_acid import Session
 
 APPEND = (StreamTable(table="default.t"),)
+CHECKPOINT = "file:/checkpoint/"
 
 
 class Frame:
-    """A frame of some IDs, which says whether its rows are kept."""
+    """A frame of some IDs, which says whether its rows are kept, and its plan in the checkpoint."""
 
-    def __init__(self, *ids: int) -> None:
-        self.ids, self.is_kept = ids, False
+    def __init__(self, *ids: int, plan: str = "v1") -> None:
+        self.ids, self.is_kept, self.plan = ids, False, plan
         self.sparkSession = Session()
+        self.sparkSession.read = SimpleNamespace(text=self.text)
+
+    def text(self, uri: str) -> SimpleNamespace:
+        assert re.fullmatch(r"file:/checkpoint/offsets/\d+", uri)
+        return SimpleNamespace(collect=lambda: [SimpleNamespace(value=self.plan)])
 
     def persist(self) -> Frame:
         self.is_kept = True
@@ -82,7 +89,7 @@ def context(
 
 def sink(server: FakeMetastore, clock: ManualClock, query_id: str = "q-1") -> BatchSink:
     """The sink of a new driver, whose query continues from a checkpoint."""
-    made = BatchSink(context(server, clock), APPEND, write, Progress(clock))
+    made = BatchSink(context(server, clock), APPEND, CHECKPOINT, write, Progress(clock))
     made.name(query_id)
     return made
 
@@ -108,6 +115,17 @@ def test_a_batch_that_a_new_driver_repeats_is_applied_once(
     assert (ids(table, server, clock), repeated.is_kept) == ([1, 2, 3, 4], False)
 
 
+def test_a_batch_that_a_restored_checkpoint_plans_with_other_rows_is_refused(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    sink(server, clock)(Frame(1), 0)
+    second = sink(server, clock)
+    with pytest.raises(FencedError):
+        second(Frame(1, 2, plan="v1 later"), 0)
+    second(Frame(1), 0)
+    assert ids(table, server, clock) == [1]
+
+
 def test_a_suspended_driver_changes_nothing_when_it_goes_on(
     table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
@@ -128,7 +146,7 @@ def test_a_suspended_driver_changes_nothing_when_it_goes_on(
 def test_what_the_task_does_if_it_is_cleared_is_not_for_its_batches(
     table: TableInfo, server: FakeMetastore, clock: ManualClock, on_rerun: OnRerun
 ) -> None:
-    one = BatchSink(context(server, clock, on_rerun), APPEND, write, Progress(clock))
+    one = BatchSink(context(server, clock, on_rerun), APPEND, CHECKPOINT, write, Progress(clock))
     one.name("q-1")
     one(Frame(1), 0)
     one(Frame(2), 1)
