@@ -105,13 +105,17 @@ def _end(stack: ExitStack, ref: TableRef) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """A connection's terms, and its open snapshots. Mutable: it stores whether it is closed."""
+    """A connection's terms, and its open snapshots. Mutable: it stores whether it is closed.
+
+    `conflict_policy` is for tables without one; `own_policy`, if it is not None, for all tables.
+    """
 
     client: MetastorePort
     endpoint: MetastoreEndpoint
     limits: Limits = LIBRARY_LIMITS
     lock_timeout_s: float = LOCK_TIMEOUT_S
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
+    own_policy: ConflictPolicy | None = None
     clock: Clock = field(default_factory=Clock)
     is_closed: bool = False
     _snapshots: weakref.WeakSet[HeldSnapshot] = field(default_factory=weakref.WeakSet)
@@ -137,6 +141,7 @@ class Session:
             metastore=self.endpoint,
             job=job,
             lock_timeout_s=self.lock_timeout_s,
+            conflict_policy=self.own_policy,
             default_conflict_policy=self.conflict_policy,
         )
         with self.connected() as client:

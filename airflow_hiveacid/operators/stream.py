@@ -103,7 +103,8 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
                 client=client,
                 endpoint=spec.metastore,
                 lock_timeout_s=spec.lock_timeout_s,
-                conflict_policy=spec.conflict_policy or spec.default_conflict_policy,
+                conflict_policy=spec.default_conflict_policy,
+                own_policy=spec.conflict_policy,
             )
             writer = Lake(session).stream_writer(tables, stream=self.value_of("stream"))
             self.log.info("the stream continues after offsets %s", writer.offsets)

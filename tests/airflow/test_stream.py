@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ import pytest
 from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError, TaskKilledError
+from airflow_hiveacid.format.policies import POLICY_PROPERTY
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators import HiveAcidStreamOperator
 from tests.contract.fake_client import FakeClient
@@ -85,6 +88,27 @@ def test_a_loop_merges_the_tables_in_changes_by_their_keys(clicks: Any) -> None:
     clicks.tables = ["d.t", "d.u"]
     task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"], changes=["d.u"], keys=["id"])
     assert run_task(task)["rows"]["inserted"] == 4
+
+
+def test_the_conflict_policy_of_a_loop_overrides_that_of_its_table(
+    clicks: Any,  # noqa: ANN401
+    client: FakeClient,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "v").mkdir()
+    client.create_table(
+        NewTable(
+            ref=TableRef("d", "v"),
+            columns=(Column(name="id", type="int"),),
+            location=f"file:{tmp_path}/v",
+            parameters={POLICY_PROPERTY: "hive"},
+        )
+    )
+    clicks.tables = ["d.v"]
+    run_task(HiveAcidStreamOperator(**LOOP, inserts=["d.v"], conflict_policy="strict"))
+    (note,) = (tmp_path / "v" / "_hiveacid").glob("*.done.json")
+    result = JobResult.parse(json.loads(note.read_text())["result"])
+    assert result.details["conflict_policy"] == {"d.v": "strict"}
 
 
 def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN401
