@@ -30,8 +30,8 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 class Batch:
     """The place of a run in a stream, as this copy of the stream knows it.
 
-    `previous_txn_id` is the transaction of the batch before this one: 0 if there is none, and None
-    if a checkpoint outside the ledger fixes what each batch contains.
+    `previous_txn_id` is the transaction of the last batch that it knows: 0 if there is none, and
+    None if only a checkpoint outside the ledger knows the earlier batches.
     """
 
     previous_txn_id: TxnId | None

@@ -28,7 +28,7 @@ from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.statements.planned import planned_one
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming, run_changes
-from airflow_hiveacid.writing.streams import APPEND, Progress, Stream, stream_tables
+from airflow_hiveacid.writing.streams import APPEND, LastBatch, Progress, Stream, stream_tables
 
 log = logging.getLogger("hiveacid")
 
@@ -40,7 +40,7 @@ _POLL_S: Final = 2
 
 
 class BatchSink:
-    """The function of a query's `foreachBatch`. Mutable: it stores its rank and its failure.
+    """The function of a query's `foreachBatch`. Mutable: it stores its last batch and its failure.
 
     Batches wait for `name`, because Spark knows the ID of a query only when it has started.
     """
@@ -58,6 +58,7 @@ class BatchSink:
         self._turn = threading.Lock()
         self._is_named = threading.Event()
         self._stream = Stream(name="", tables=tables)
+        self._last: LastBatch | None = None
         self._is_over = False
         self.failure: HiveAcidError | None = None
 
@@ -96,8 +97,9 @@ class BatchSink:
                 own = dataclasses.replace(self._job, spark=kept.sparkSession, client=client)
                 check_session(own.spark)
                 plan = plan_of(own.spark, self._checkpoint, batch_id)
-                result = self._write(self._stream.batch(own, batch_id, plan=plan), kept)
-            self._stream.committed(batch_id, result)
+                batch = self._stream.batch(own, batch_id, after=self._last, plan=plan)
+                result = self._write(batch, kept)
+            self._last = self._stream.committed(batch_id, result)
             self._progress.add(result, arrived_s)
             log.info("batch=%d of the stream is %s", batch_id, result.status.value)
         finally:

@@ -112,8 +112,8 @@ class Stream:
     ) -> _J:
         """Return a job that writes a batch, with the metastore and time limits of `job`.
 
-        `after` is the batch before it, or None if a checkpoint fixes what each batch contains;
-        then, `plan` is a digest of this.
+        `after` is the last batch that this copy knows, or None if only a checkpoint knows it. With
+        a checkpoint, `plan` is a digest of what it says about this batch.
         """
         spec = StreamBatchSpec(targets=self.names, offsets=offsets, plan=plan)
         own: Any = {"job_key": self._key}

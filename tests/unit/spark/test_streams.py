@@ -126,6 +126,18 @@ def test_a_batch_that_a_restored_checkpoint_plans_with_other_rows_is_refused(
     assert ids(table, server, clock) == [1]
 
 
+def test_a_driver_ends_if_a_copy_of_its_checkpoint_had_rows_where_it_had_none(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    one, other = sink(server, clock), sink(server, clock)
+    one(Frame(1), 0)
+    other(Frame(2), 1)
+    one(Frame(), 1)
+    with pytest.raises(FencedError):
+        one(Frame(2, 3), 2)
+    assert ids(table, server, clock) == [1, 2]
+
+
 def test_a_suspended_driver_changes_nothing_when_it_goes_on(
     table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
