@@ -91,7 +91,7 @@ class EngineOperator(HiveAcidSparkOperator):
         why_spark = self._why_spark(engine) if result is None else ""
         if why_spark:
             self.log.info("a Spark driver does this job, because %s", why_spark)
-        elif result is None:
+        elif result is None and engine is not Engine.SPARK:
             try:
                 with self._with_advice(), hook.metastore() as client:
                     result = self.done_on_worker(client, spec)
@@ -128,11 +128,11 @@ class EngineOperator(HiveAcidSparkOperator):
             raise errors.TaskKilledError
 
     def _why_spark(self, engine: Engine) -> str:
-        """Return why a driver must do the job, as a clause; empty if the worker may try it."""
+        """Return why a driver must do a job whose engine is `auto`, as a clause; else nothing."""
         from airflow_hiveacid.operators.submission.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
 
         if engine is not Engine.AUTO:
-            return f"its engine is {engine.value}" if engine is Engine.SPARK else ""
+            return ""  # the user chose
         if not may_ask_metastore():
             return "the option check_before_submit is False"
         if may_change_store(self._arguments()):
