@@ -271,8 +271,8 @@ def test_a_job_result_is_a_table_of_rows_files_bytes_and_seconds() -> None:
         "         9.3    1.0      0.2   6.6",
     )
     assert plan_text.result_lines(done, 8.06)[-2:] == (
-        "seconds  prepare  lock  work",
-        "         1.0      0.2   6.6",
+        "seconds  Spark  prepare  lock  work",
+        "         0.0    1.0      0.2   6.6",
     )
 
 

@@ -231,15 +231,13 @@ def result_lines(result: JobResult, elapsed_s: float) -> Sequence[str]:
     """Return the table that ends a task's log: rows by kind, files, bytes, versions and seconds.
 
     A transaction has one row for each statement. `elapsed_s` is the total time of the job,
-    including the time in which Spark starts and ends; if there is none, Spark has no column.
+    including the time in which Spark starts and ends.
     """
     written = ("inserted", "updated", "deleted", "version") if result.write_ids else ()
     head = ["statement", "table", *written, "files", "bytes"]
     rows = [[_cell(name, part, result) for name in head] for part in result.statements]
-    seconds = dict(result.phases) or {"job": result.seconds}
-    spark_s = round(elapsed_s - result.seconds, 1)
-    if spark_s > 0:
-        seconds = {"Spark": spark_s, **seconds}
+    phases = result.phases or {"job": result.seconds}
+    seconds = {"Spark": max(0.0, elapsed_s - result.seconds), **phases}
     return (
         f"{result.kind} of {result.table}: {came_of(result)} in {elapsed_s:.1f} s",
         *(() if "erasure" in result.details else _aligned(head, rows)),
