@@ -163,7 +163,7 @@ def test_the_wheel_contains_the_example_dags_and_airflow_parses_them(
         f"assert path == {str(examples)!r}, path\n"
         "bag = DagBag(dag_folder=path)\n"
         "assert not bag.import_errors, bag.import_errors\n"
-        "assert len(bag.dags) == 18, bag.dags\n"
+        "assert len(bag.dags) == 19, bag.dags\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

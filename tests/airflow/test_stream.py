@@ -148,7 +148,7 @@ def test_a_program_gets_its_tables_and_its_time_limit(spark: FakeSpark, tmp_path
         ({"batches": None, "stream": None}, "either application"),
         ({"application": "/x.py"}, "either application"),
         ({"stream": None}, "if and only if you give batches"),
-        ({"overwrites": ["d.t"]}, "overwrites no table"),
+        ({"overwrites": ["d.u"]}, "overwrites no table"),
         ({"reads": ["d.u"]}, "reads and application_args are for application"),
         ({"changes": ["d.u"]}, "their key columns in keys"),
         ({"keys": ["id"]}, "their key columns in keys"),
