@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -289,22 +290,12 @@ class Triplets:
         written = Written(
             change.text, change.text.split()[0].lower(), is_query=False, marks=frozenset()
         )
-        runs: dict[str, Callable[[str], object]] = {
-            "Hive": lambda db: self._in_hive(db, change.text),
-            "Spark": lambda db: self._engines.lab.run(change.job(db)),
-            "the worker": lambda db: self._in_process(change.job(db)),
-        }
-        failures: dict[str, Exception] = {}
-        for name, run in runs.items():
-            try:
-                run(self._databases[name])
-            except (HiveAcidError, JudgeError, *SPARK_ERRORS) as error:
-                failures[name] = error
+        failures = self._failures(change)
         self._changes += _MOST_CHANGES if failures else 1
         worker = failures.get("the worker")
         if isinstance(worker, SparkNeededError):
             return Done(written=written, outcome=Outcome.REFUSED_HERE, told=str(worker)[:300])
-        if len(failures) == len(runs):
+        if len(failures) == len(self._databases):
             return Done(written=written, outcome=Outcome.EQUAL, told=f"all fail: {worker}"[:300])
         if failures:
             told = "; ".join(f"{name} fails: {error}"[:300] for name, error in failures.items())
@@ -318,6 +309,27 @@ class Triplets:
         self._changes += _MOST_CHANGES if told else 0
         outcome = Outcome.DIFFERENT if told else Outcome.EQUAL
         return Done(written=written, outcome=outcome, told=told)
+
+    def _failures(self, change: Change) -> dict[str, Exception]:
+        """Run the change in each database, Hive beside the others; return errors by engine."""
+        runs: dict[str, Callable[[str], object]] = {
+            "Hive": lambda db: self._in_hive(db, change.text),
+            "Spark": lambda db: self._engines.lab.run(change.job(db)),
+            "the worker": lambda db: self._in_process(change.job(db)),
+        }
+
+        def failure(name: str) -> Exception | None:
+            try:
+                runs[name](self._databases[name])
+            except (HiveAcidError, JudgeError, *SPARK_ERRORS) as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(1) as beside:
+            asked = beside.submit(failure, "Hive")
+            found = {name: failure(name) for name in ("Spark", "the worker")}
+            found = {"Hive": asked.result(), **found}
+        return {name: error for name, error in found.items() if error is not None}
 
     def _in_hive(self, db: str, text: str) -> None:
         self._engines.judge.execute(f"use {db}")
