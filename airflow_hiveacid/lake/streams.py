@@ -12,7 +12,7 @@ from airflow_hiveacid.arrow.rows import ArrowStream, rows_of
 from airflow_hiveacid.arrow.scan import schema_of
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, FencedError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import kind_of
@@ -29,6 +29,7 @@ Rows = ArrowStream | Mapping[str, ArrowStream]
 Batches = Callable[[JsonValue], Iterable[tuple[Rows, JsonValue] | None]]
 """A function that yields batches after some offsets; None while there are no rows."""
 
+_STARTS: Final = 5
 _NO_STATEMENT: Final = TransactionSpec(statements=())
 
 
@@ -44,10 +45,16 @@ class StreamWriter:
     def __init__(self, session: Session, stream: Stream) -> None:
         self._session, self._stream = session, stream
         self._tried: JsonValue = None
-        with session.job(_NO_STATEMENT) as job:
-            self._last = stream.last(job.client)
-        # A batch without rows, which each older copy finds.
-        self._commit({}, self._last.offsets, is_start=True)
+        for tries in range(1, _STARTS + 1):
+            with session.job(_NO_STATEMENT) as job:
+                self._last = stream.last(job.client)
+            try:
+                # A batch without rows, which each older copy finds.
+                self._commit({}, self._last.offsets, is_start=True)
+                break
+            except FencedError:  # an older copy has just committed a batch with this number
+                if tries == _STARTS:
+                    raise
 
     @property
     def offsets(self) -> JsonValue:

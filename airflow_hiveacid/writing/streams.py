@@ -160,7 +160,7 @@ class Stream:
         # All tables are committed together, so one certain entry of its transaction is sufficient.
         sure = [e for e, t in found if e.txn_id == newest.txn_id and Ledger.of(t).is_certain(e)]
         if not sure:
-            raise run_unknown(table.ref, newest)
+            raise run_unknown(table.ref, newest, is_batch=True)
         newest = sure[0]
         batch: Any = JobResult.parse(newest.result).details["batch"]
         return LastBatch(newest.generation, newest.txn_id, batch["offsets"])

@@ -11,6 +11,9 @@ _STARTING: Final = "while the job was starting. Nothing was written; retry"
 _CHECKS_ITS_KEY: Final = (
     "Retry the task: it checks its job key, and does not apply the change twice"
 )
+_APPLIES_AGAIN: Final = (
+    "Check whether the change is in the table; clear the task to apply it (again)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +190,19 @@ class CommitStateUnknownError(TransactionError):
 class EarlierRunUnknownError(TransactionError):
     """An earlier try of this job may have committed, but the evidence no longer exists."""
 
-    def __init__(self, *, table: object, job_key: str, txn_id: int, when: str, why: str) -> None:
+    def __init__(  # noqa: PLR0913 - the fields of the ledger's entry
+        self,
+        *,
+        table: object,
+        job_key: str,
+        txn_id: int,
+        when: str,
+        why: str,
+        remedy: str = _APPLIES_AGAIN,
+    ) -> None:
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
         self.why = why
         super().__init__(
             f"table {table}: the job ledger lists transaction {txn_id} of {job_key}, at {when}, but"
-            f" cannot prove that it was committed: {why}. Nothing was written. Check whether the"
-            " change is in the table; clear the task to apply it (again)"
+            f" cannot prove that it was committed: {why}. Nothing was written. {remedy}"
         )

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
+    EarlierRunUnknownError,
     FencedError,
     InputError,
     InsertOnlyTableError,
@@ -29,8 +30,8 @@ from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.statements import StreamTable
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.streams import StreamWriter
-from airflow_hiveacid.metastore.port import TxnState
-from airflow_hiveacid.writing.streams import StreamReport
+from airflow_hiveacid.metastore.port import MetastorePort, TxnState
+from airflow_hiveacid.writing.streams import LastBatch, Stream, StreamReport
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
@@ -183,6 +184,41 @@ def test_a_newer_writer_stops_an_older_one(warehouse: Warehouse, lake: Lake) -> 
         old.write(rows(2), 2)
     new.write(rows(3), 3)
     assert ids(lake.table(T)) == [1, 2, 3]
+
+
+def test_a_writer_starts_although_an_older_one_has_just_committed_a_batch(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.create()
+    old, last, left = writer(lake), Stream.last, [1, 2]
+
+    def then_a_batch(stream: Stream, client: MetastorePort) -> LastBatch:
+        found = last(stream, client)
+        if left:
+            number = left.pop(0)
+            old.write(rows(number), number)
+        return found
+
+    monkeypatch.setattr(Stream, "last", then_a_batch)
+    new = writer(lake)
+    with pytest.raises(FencedError, match="newer"):
+        old.write(rows(3), 3)
+    assert new.offsets == 2
+    new.write(rows(3), 3)
+    assert ids(lake.table(T)) == [1, 2, 3]
+
+
+def test_a_stream_whose_last_batch_is_in_doubt_names_its_way_out(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    writer(lake).write(rows(1), 1)
+    (done,) = warehouse.root.glob("*/_hiveacid/*.done.json")
+    done.unlink()
+    (delta,) = warehouse.root.glob("*/delta_*")
+    delta.rename(delta.with_name("base_0000002"))
+    with pytest.raises(EarlierRunUnknownError, match="under another name of the stream"):
+        writer(lake)
 
 
 @pytest.mark.parametrize("server", MetastoreGeneration, indirect=True)
