@@ -10,6 +10,7 @@ what one round leaves behind may stop the next.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 import uuid
@@ -44,7 +45,9 @@ _PREPARATIONS: Final = (
     "add_deltas",
     "add_flight_deltas",
     "fill_sales",
+    "create_clicks",
 )
+_MODULES: Final = Path(__file__).parent / "modules"
 _PERSON_S: Final = 10.0
 """The time that a person takes to answer."""
 
@@ -135,6 +138,10 @@ def _sales(site: Site) -> None:
     _prepare(site, "fill_sales")
 
 
+def _clicks(site: Site) -> None:
+    _prepare(site, "create_clicks")
+
+
 def _deltas(site: Site) -> None:
     _prepare(site, "add_deltas")
 
@@ -156,7 +163,7 @@ class Example:
     """One example DAG, started once in each of `rounds` rounds, with at least `runs` runs each.
 
     All tasks must succeed, or be skipped if they are among `skipped`. Each task must have work in
-    at least one run of each round.
+    at least one run of each round. If it is endless, a run follows each run that is over.
     """
 
     dag_id: str
@@ -165,6 +172,7 @@ class Example:
     rounds: int = 1
     runs: int = 1
     skipped: tuple[str, ...] = ()
+    is_endless: bool = False
 
 
 _EXAMPLES: Final = (
@@ -196,6 +204,7 @@ _EXAMPLES: Final = (
     # Its tables are those of the database `sales`, which no other example uses.
     Example(dag_id="compact_warehouse", needs=_sales, rounds=2),
     Example(dag_id="hiveacid_collect"),
+    Example(dag_id="stream_clicks", needs=_clicks, start=_unpause, is_endless=True),
 )
 
 
@@ -206,6 +215,7 @@ def examples(site: Site) -> Iterator[Row]:
         AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
         AIRFLOW__HIVEACID__SPARK_BIN_DIR=str(site.layout.spark_programs),
         AIRFLOW_VAR_FEEDS=(site.layout.home / "feeds").as_uri(),
+        PYTHONPATH=os.pathsep.join([str(_MODULES), site.settings["PYTHONPATH"]]),
     )
     site.airflow.command(["pools", "set", "hive_acid", "1", "Spark jobs at once"])
     yield _parsed(site)
@@ -236,9 +246,10 @@ def _ran(site: Site, example: Example) -> Row:
         example.needs(site)
         began = time.monotonic()
         example.start(site, dag_id)
-        runs = _await_runs(site, dag_id, earlier + example.runs)
+        runs = _await_runs(site, dag_id, earlier + example.runs, is_endless=example.is_endless)
         seconds += time.monotonic() - began
-    tasks = site.api.tasks(dag_id)
+    ended = {run.run_id for run in runs}
+    tasks = [task for task in site.api.tasks(dag_id) if task.run_id in ended]
     results = [_result(site, dag_id, task) for task in tasks]
     failed = (f"{run.state}: {_reason(site, run)}" for run in runs if run.state != "success")
     rounds = f", {example.rounds} rounds" if example.rounds > 1 else ""
@@ -251,13 +262,17 @@ def _ran(site: Site, example: Example) -> Row:
     )
 
 
-def _await_runs(site: Site, dag_id: str, count: int = 1) -> tuple[Run, ...]:
+def _await_runs(
+    site: Site, dag_id: str, count: int = 1, *, is_endless: bool = False
+) -> tuple[Run, ...]:
+    def ended() -> tuple[Run, ...]:
+        return tuple(run for run in site.api.runs(dag_id) if run.is_over)
+
     def are_over() -> bool:
-        runs = site.api.runs(dag_id)
-        return len(runs) >= count and all(run.is_over for run in runs)
+        return len(ended()) >= (count if is_endless else max(count, len(site.api.runs(dag_id))))
 
     until(f"the end of {dag_id}", are_over)
-    return site.api.runs(dag_id)
+    return ended()[:count] if is_endless else site.api.runs(dag_id)
 
 
 def _result(site: Site, dag_id: str, task: Task) -> Mapping[str, Any]:

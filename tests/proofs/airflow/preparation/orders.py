@@ -71,3 +71,5 @@ with DAG("fill_sales", schedule=None):
         """
         + "UPDATE sales.items SET amount = amount;" * 5,
     )
+with DAG("create_clicks", schedule=None):
+    HiveAcidSqlOperator(task_id="create", sql="CREATE TABLE demo.clicks (id bigint, page string);")
