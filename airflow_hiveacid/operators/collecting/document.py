@@ -221,10 +221,16 @@ def _rows(document: Mapping[str, Any], causes: Sequence[Mapping[str, Any]]) -> l
     """Return the rows with the texts of their causes; `cause` is a shared cause's number."""
     rows = []
     for row in named("rows", document):
-        number = row["why"] if isinstance(row["why"], int) else None
-        own = row if number is None else {**row, "why": causes[number]["what"]}
+        number = None if isinstance(row["why"], str) else row["why"]
+        own = row if number is None else {**row, "why": causes[_index(number)]["what"]}
         rows.append({**{key: _value(key, own[key]) for key in own}, "cause": number})
     return rows
+
+
+def _index(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{value!r} is no index")
+    return value
 
 
 def _value(name: str, value: object) -> JsonValue:

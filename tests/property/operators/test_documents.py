@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 from hypothesis import given
@@ -22,10 +23,19 @@ _DETAILS: Final[dict[str, list[Any]]] = {
     "locks": [[1, None, "exclusive", "acquired", 7, None, "etl"]],
     "versions": [[3, 1.0, "insert", "job", 1, 0, 0, True, ["tag"]]],
 }
+_DUE: Final = TableRow(table="d.t", state="due", ratio=0.5)
 _MADE: Final = document(
-    [TableNumbers(row=TableRow(table="d.t", state="due", ratio=0.5), details=_DETAILS)],
+    [
+        TableNumbers(row=_DUE, details=_DETAILS, cause="10 deltas"),
+        TableNumbers(row=replace(_DUE, table="d.u"), cause="10 deltas"),
+    ],
     measured_s=0.0,
-    settings={"connection": "hms", "delta_count": 10, "delta_ratio": None},
+    settings={
+        "connection": "hms",
+        "delta_count": 10,
+        "delta_ratio": None,
+        "oldest": [[7, 1.0]],
+    },
     queue=[_ENTRY],
 )
 _JSON: Final = st.recursive(
@@ -52,7 +62,8 @@ def test_a_stored_document_with_any_value_anywhere_is_refused_or_can_be_shown(
     if found is None:
         return
     json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
-    lists = [(name, found[name]) for name in ("rows", "queue")]
+    assert all(row.pop("cause") in {None, *range(len(found["causes"]))} for row in found["rows"])
+    lists = [(name, found[name]) for name in ("rows", "causes", "oldest", "queue")]
     for details in found["details"].values():
         lists += [(name, entries) for name, entries in details.items() if name != "left_out"]
     for name, entries in lists:
@@ -67,6 +78,8 @@ def test_a_document_of_the_collector_is_read_as_it_was_made() -> None:
     found = parsed(json.loads(json.dumps(_MADE)))
     assert found is not None
     assert list(found["queue"][0].values()) == _ENTRY
+    assert [row["why"] for row in found["rows"]] == ["10 deltas", "10 deltas"]
+    assert [row["cause"] for row in found["rows"]] == [0, 0]
     assert found["rows"][0]["ratio"] == 0.5
     assert found["details"]["d.t"]["versions"][0]["tags"] == ["tag"]
     assert found["details"]["d.t"]["plan"] == []
