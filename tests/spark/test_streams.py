@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import FencedError, SourceKeyError, UnknownColumnError
+from airflow_hiveacid.format.errors import FencedError, MergeCardinalityError, UnknownColumnError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
 from airflow_hiveacid.jobs.specs.statements import StreamTable
@@ -136,7 +136,7 @@ def test_a_batch_merges_and_appends_to_several_tables_together(clicks: Clicks) -
 def test_a_key_that_occurs_twice_in_a_batch_changes_nothing(clicks: Clicks) -> None:
     clicks.land("1.json", (1, 1), (1, 2))
     clicks.lab.insert("t", [(1, 0)], ["id", "v"])
-    with pytest.raises(SourceKeyError):
+    with pytest.raises(MergeCardinalityError):
         clicks.run(mode="merge", keys=["id"])
     assert clicks.lab.rows("t") == [(1, 0)]
 
