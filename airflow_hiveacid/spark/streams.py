@@ -13,18 +13,30 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    SourceKeyError,
+    TaskKilledError,
+)
+from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.job import StreamSpec
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.spark.acid import Task
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import check_session
+from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.statements.planned import planned_one
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming, run_changes
@@ -129,7 +141,8 @@ def stream(  # noqa: PLR0913 - each is a separate choice
         task: the task that `run` passes to the program.
         checkpoint: the URI of the query's checkpoint, where a later run continues.
         mode: `append`, or `merge` to update the rows whose keys exist.
-        keys: the key columns, for `merge`; a batch has each key once.
+        keys: the key columns, for `merge`. No row of a batch may have NULL in its key, and no two
+            rows the same key.
         select: for some tables, the function that makes their rows from those of a batch.
         every_s: seconds between the beginnings of micro-batches.
         available_now: end when all rows that the source has now are written.
@@ -137,6 +150,7 @@ def stream(  # noqa: PLR0913 - each is a separate choice
     Raises:
         InputError: a table, column or argument is invalid. The query was not started.
         FencedError: a newer copy of the query, with the same checkpoint, is running.
+        SourceKeyError: a batch has a key twice, or NULL in a key; the earlier ones are committed.
         HiveAcidError: a batch failed; the earlier ones are committed.
 
     Example:
@@ -149,7 +163,11 @@ def stream(  # noqa: PLR0913 - each is a separate choice
         changes_of(job, found, job.spark.createDataFrame([], rows.schema), own)
 
     def write(batch: JobContext, frame: DataFrame) -> JobResult:
-        return run_changes(batch, changes_of(batch, found, frame, own))
+        changes = changes_of(batch, found, frame, own)
+        for each, change in zip(found, changes, strict=True):
+            if each.keys and change.shape is not None:
+                _check_keys(change.table, change.shape, each.keys)
+        return run_changes(batch, changes)
 
     clock, limit_s = job.terms.clock, job.job_of(StreamSpec).run_for_s
     progress = Progress(clock)
@@ -195,6 +213,24 @@ def changes_of(
             changes.append(planned_one(job, spec, frame))
     check_order([change.step for change in changes])
     return changes
+
+
+def _check_keys(table: TableInfo, rows: DataFrame, keys: Sequence[str]) -> None:
+    """Refuse rows with a key that is NULL or occurs twice, which MERGE would insert each time."""
+    types = {c.name: parse_type(c.type) for c in (*table.columns, *table.partition_columns)}
+    own = {}
+    for name in map(str.lower, keys):
+        value = F.col(quoted(name)).cast(spark_type(types[name]))
+        own[name] = F.rtrim(value) if isinstance(types[name], CharType) else value
+    some_null = reduce(or_, (value.isNull() for value in own.values()))
+    grouped = rows.groupBy(*own.values()).agg(F.count("*"), F.first(some_null))
+    found = grouped.toDF(*map(str, range(len(own))), "rows", "has null")
+    bad = found.where("rows > 1 OR `has null`").head()
+    if bad is not None:
+        key = ", ".join(f"{name}={value}" for name, value in zip(own, bad, strict=False))
+        is_null = bad["has null"]
+        problem = f"a row has NULL in its key: {key}" if is_null else f"the key {key} occurs twice"
+        raise SourceKeyError(table=table.ref, keys=tuple(own), problem=problem)
 
 
 def _check_declared(spec: StreamSpec, tables: Sequence[specs.StreamTable], select: Select) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import FencedError, MergeCardinalityError, UnknownColumnError
+from airflow_hiveacid.format.errors import FencedError, SourceKeyError, UnknownColumnError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
 from airflow_hiveacid.jobs.specs.statements import StreamTable
@@ -32,9 +33,9 @@ class Clicks:
         lab.table("t", {"id": "bigint", "v": "int"})
         lab.table("u", {"id": "bigint", "v": "int"})
 
-    def land(self, name: str, *rows: tuple[int, int]) -> None:
-        lines = (f'{{"id": {id_}, "v": {value}}}\n' for id_, value in rows)
-        (self.landing / name).write_text("".join(lines))
+    def land(self, name: str, *rows: tuple[int | None, int]) -> None:
+        lines = (json.dumps({"id": id_, "v": value}) for id_, value in rows)
+        (self.landing / name).write_text("\n".join(lines))
 
     def run(
         self,
@@ -133,11 +134,21 @@ def test_a_batch_merges_and_appends_to_several_tables_together(clicks: Clicks) -
     assert clicks.lab.rows("u") == [(0, 4), (1, 6)]
 
 
-def test_a_key_that_occurs_twice_in_a_batch_changes_nothing(clicks: Clicks) -> None:
-    clicks.land("1.json", (1, 1), (1, 2))
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([(1, 1), (1, 2)], "the key id=1 occurs twice"),
+        ([(2, 1), (3, 2), (3, 3)], "the key id=3 occurs twice"),
+        ([(2, 1), (None, 2)], "a row has NULL in its key: id=None"),
+    ],
+)
+def test_a_batch_without_one_row_for_each_key_changes_nothing(
+    clicks: Clicks, rows: list[tuple[int | None, int]], problem: str
+) -> None:
+    clicks.land("1.json", *rows)
     clicks.lab.insert("t", [(1, 0)], ["id", "v"])
-    with pytest.raises(MergeCardinalityError):
-        clicks.run(mode="merge", keys=["id"])
+    with pytest.raises(SourceKeyError, match=problem):
+        clicks.run(mode="merge", keys=["ID"])
     assert clicks.lab.rows("t") == [(1, 0)]
 
 
