@@ -1,7 +1,7 @@
-"""Change, read, compact and clean Hive ACID tables from Airflow, with Spark as the engine.
+"""Change, read, compact and clean Hive ACID tables, from Airflow or Python, with or without Spark.
 
-This module imports nothing. Each subpackage has one concern and at most one third-party dependency.
-So a scheduler, a Spark executor and a shell load only the packages that they need.
+This module imports nothing. Each subpackage has one concern, and ARCHITECTURE.md lists what it may
+import. So a scheduler, a Spark executor and a shell load only the packages that they need.
 """
 
 from __future__ import annotations

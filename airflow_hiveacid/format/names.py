@@ -1,5 +1,7 @@
 """Parse and print directory and file names; only this module handles underscores and padding.
 
+The directory names of partitions are in `format.table`.
+
 The string form of a parsed name is the name that Hive writes. Like Hive's (AcidUtils.parseBase,
 parsedDelta), the parser accepts any padding.
 

@@ -1,1 +1,1 @@
-"""The contract between Airflow and Spark: job specs, results, and their JSON form."""
+"""The contract between Airflow and Spark: job specs, results, their JSON, default time limits."""

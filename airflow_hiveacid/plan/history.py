@@ -354,12 +354,13 @@ def as_of_time(
     return as_of_set(now, members.outside)
 
 
-def _doubts(found: CommitGroups, known: Knowledge) -> Iterator[str]:
-    few = found.unknown
-    if len(few) > _MOST_NAMED:
-        yield f"write IDs 1 to {few[-1]} were committed at unknown times"
-        few = range(0)
-    for write_id in (*map(WriteId, few), *sorted(found.doubtful)):
+def _doubts(groups: CommitGroups, known: Knowledge) -> Iterator[str]:
+    named = sorted(groups.doubtful)
+    if len(groups.unknown) > _MOST_NAMED:
+        yield f"write IDs 1 to {groups.unknown[-1]} were committed at unknown times"
+    else:
+        named = [*map(WriteId, groups.unknown), *named]
+    for write_id in named:
         yield f"write ID {write_id} was committed {known.of_commit(write_id)}"
 
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import OvertakenError, Winner
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import write_kind_of
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_rival
@@ -360,9 +360,7 @@ class TableWrite:
         files = [file for directory in self._directories for file in directory.files]
         rows = row_counts(self._directories)
         operations = {operation for each in self._operations.values() for operation in each}
-        times = self._txn.times
-        snapshot_bounds = None if times is None else times.seen
-        return CommitNote(
+        note = CommitNote(
             table_id=entry.table_id,
             write_id=entry.write_id,
             txn_id=entry.txn_id,
@@ -376,13 +374,17 @@ class TableWrite:
             files=len(files),
             size_bytes=sum(file.size_bytes for file in files),
             directories=tuple(below(self.table.location, d) for d in entry.directories),
-            opened_s=None if times is None else times.opened_s,
-            seen=""
-            if snapshot_bounds is None
-            else self._txn.snapshot.write_ids(self.table.ref).text(),
-            seen_after_s=(snapshot_bounds and snapshot_bounds.after_s) or 0.0,
-            seen_by_s=(snapshot_bounds and snapshot_bounds.by_s) or 0.0,
-            committed=TimeBounds() if times is None else times.committed,
+        )
+        times = self._txn.times
+        if times is None:
+            return note
+        return dataclasses.replace(
+            note,
+            opened_s=times.opened_s,
+            seen=self._txn.snapshot.write_ids(self.table.ref).text(),
+            seen_after_s=times.seen.after_s or 0.0,
+            seen_by_s=times.seen.by_s or 0.0,
+            committed=times.committed,
         )
 
     @property

@@ -117,8 +117,7 @@ class Write:
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
-            result
-                remains, or the metastore contradicts the ledger.
+                result remains, or the metastore contradicts the ledger.
         """
         tables = self._tables.values()
         runs = [(table, table.earlier_run()) for table in tables]

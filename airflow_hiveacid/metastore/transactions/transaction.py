@@ -291,15 +291,15 @@ class MetastoreTransaction:
         may soon overtake the next one. So the job opens no transaction after an abort, or while the
         state is unknown (docs/decisions/restarts.md).
         """
-        end = self._why_over()
-        if end is not None or handover is None:
-            self.abandon()
-        else:
+        why_over = self._why_over()
+        if why_over is None and handover is not None:
             self.leave_to(handover)
-        if isinstance(end, errors.TransactionAbortedError):
-            self.raise_why(end)
-        if end is not None:
-            raise end from error
+            return
+        self.abandon()
+        if isinstance(why_over, errors.TransactionAbortedError):
+            self.raise_why(why_over)
+        if why_over is not None:
+            raise why_over from error
 
     def _why_over(self) -> errors.TransactionAbortedError | errors.MetastoreError | None:
         """Return an error if the transaction is aborted or its state is unknown, otherwise None."""

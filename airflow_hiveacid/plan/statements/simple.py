@@ -278,10 +278,10 @@ class _Source:
         if len({name.lower() for name in names}) < len(names):
             raise SparkNeededError(reason="two columns of its source have one name")
         # The values are Python objects, so this loop is over rows: 100,000 rows of 5 take 0.6 s.
-        columns = zip(*values, strict=True) if values else ([] for _ in names)
+        columns = list(zip(*values, strict=True)) or [()] * len(names)
         texts = {
             name.lower(): [None if value is None else _text(value) for value in column]
-            for name, column in zip(names, columns, strict=bool(names))
+            for name, column in zip(names, columns, strict=True)
         }
         return cls(names=names, rows=len(values), texts=texts)
 

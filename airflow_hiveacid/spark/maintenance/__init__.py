@@ -1,1 +1,1 @@
-"""Compaction and conversion of tables with Spark."""
+"""Compaction and conversion of tables, and proofs of erasures, with Spark."""

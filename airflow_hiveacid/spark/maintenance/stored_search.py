@@ -34,7 +34,7 @@ from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
 from airflow_hiveacid.spark.reading.file_relation import looked_up
 from airflow_hiveacid.spark.reading.pruning import bounds, partitions_where
-from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
+from airflow_hiveacid.spark.reading.target import columns_used, empty_target, whole_rows
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import stored
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -84,11 +84,9 @@ class StoredSearch:
     @cached_property
     def used(self) -> tuple[Column, ...]:
         """The columns that the condition uses."""
-        empty = empty_target(self.spark, self.table).alias("t")
-        (expression,) = resolved(self.table, empty, [self.where], self.moment)
-        checked_condition(self.table, self.where, expression)
+        names = columns_used(self.spark, self.table, self.where, self.moment)
         every = (*self.table.columns, *self.table.partition_columns)
-        return tuple(column for index, column in enumerate(every) if index in expression.uses)
+        return tuple(column for column in every if column.name in names)
 
     def look(self, files: Sequence[StoredFile]) -> dict[StoredFile, SearchResult]:
         """Look at each file."""
@@ -131,9 +129,8 @@ class StoredSearch:
             return SearchResult(how=How.WITHOUT_ROWS)
         description = self._described(file)
         if description is None:
-            is_note = HIDDEN_DIRECTORY in entry.path.split("/")
             unread = _not_read("its format is unknown")
-            return SearchResult(how=How.WITHOUT_ROWS) if is_note else unread
+            return SearchResult(how=How.WITHOUT_ROWS) if _is_note(file) else unread
         tail = description.tail() if description.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):
@@ -165,14 +162,11 @@ class StoredSearch:
             text=text_form(self.table.ref, self.table.storage, self.table.parameters, storage),
         )
         content_format = stored.format_by_content(description.fs, description.path)
+        if content_format is not None:
+            return replace(description, format=content_format)
+        # Only text files have no sign of their format in their content.
         is_text = (storage or self.table.storage).format is FileFormat.TEXT and not file.is_outside
-        if content_format is None and not (
-            is_text and HIDDEN_DIRECTORY not in file.entry.path.split("/")
-        ):
-            return None
-        return (
-            description if content_format is None else replace(description, format=content_format)
-        )
+        return description if is_text and not _is_note(file) else None
 
     def _why_not_placed(self, file: StoredFile) -> str | None:
         needed = [c.name for c in self.used if c in self.table.partition_columns]
@@ -320,6 +314,10 @@ def _scanned(matching: int, why_not: str | None) -> SearchResult:
     if why_not == "":
         return SearchResult(how=How.SCAN, rows=matching)
     return _not_read(why_not or "no task has reported its end")
+
+
+def _is_note(file: StoredFile) -> bool:
+    return HIDDEN_DIRECTORY in file.entry.path.split("/")
 
 
 def _not_read(why_not: str) -> SearchResult:

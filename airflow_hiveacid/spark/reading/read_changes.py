@@ -46,7 +46,12 @@ from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target, whole_rows
+from airflow_hiveacid.spark.reading.target import (
+    Target,
+    columns_used,
+    resolve_target,
+    whole_rows,
+)
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import Version, WriteRange, between
@@ -215,7 +220,9 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark, wanted.terms)
-    filter_columns = () if wanted.where is None else _used(spark, table, wanted.where, moment)
+    filter_columns = (
+        () if wanted.where is None else columns_used(spark, table, wanted.where, moment)
+    )
     names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *filter_columns)))
     touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
@@ -264,7 +271,7 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     moment = Moment.now(spark, wanted.terms)
     names = list(wanted.columns)
     if wanted.where is not None:
-        names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
+        names = list(dict.fromkeys((*names, *columns_used(spark, table, wanted.where, moment))))
     # The current version is readable even if a partition was dropped.
     past = None if wanted.writes.ends_now else wanted.writes.last
     target = resolve_target(spark, client, table, snapshot.snapshot, past=past)
@@ -385,12 +392,6 @@ def _where(
     (expression,) = resolved(table, every, [where], moment)
     holds = F.coalesce(checked_condition(table, where, expression), F.lit(False))
     return every.where(holds).select(*[F.col(quoted(n)) for n in (*names, *extra_names)])
-
-
-def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
-    (expression,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
-    checked_condition(table, where, expression)
-    return [table.column_names[i] for i in expression.uses]
 
 
 def keys_of(

@@ -47,6 +47,16 @@ def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
     return spark.createDataFrame([], table_struct(table))
 
 
+def columns_used(
+    spark: SparkSession, table: TableInfo, where: str, moment: Moment
+) -> tuple[str, ...]:
+    """Return the columns that a condition uses, in the table's order; refuse a wrong condition."""
+    empty = empty_target(spark, table).alias("t")
+    (expression,) = resolved(table, empty, [where], moment)
+    checked_condition(table, where, expression)
+    return tuple(name for i, name in enumerate(table.column_names) if i in expression.uses)
+
+
 def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     """Return rows with alias `t`: the columns in `beside`, then all columns of a table, in order.
 
@@ -122,11 +132,8 @@ class Target(TableView):
     ) -> DataFrame:
         """Return the live rows for which a condition holds at a statement's time; see `rows`."""
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
-        empty = empty_target(self.spark, self.table).alias("t")
-        (expression,) = resolved(self.table, empty, [where], moment)
-        checked_condition(self.table, where, expression)
-        filter_columns = [self.table.column_names[i] for i in expression.uses]
-        rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *filter_columns))))
+        used = columns_used(self.spark, self.table, where, moment)
+        rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
         every = whole_rows(self.table, rows)
         (expression,) = resolved(self.table, every, [where], moment)
         holds = checked_condition(self.table, where, expression)

@@ -165,11 +165,11 @@ def _writes(
     write ID. So this range ends below the open one, and is empty if that is below the start.
     """
     writes = read_changes.writes_between(snapshot, table, since, until)
-    whole = settled(writes.part.until)
-    if whole == writes.part.until.high_watermark:
+    end = settled(writes.part.until)
+    if end == writes.part.until.high_watermark:
         return writes
-    begins_above = whole < writes.part.since.high_watermark
-    return read_changes.writes_between(snapshot, table, since, since if begins_above else whole)
+    is_empty = end < writes.part.since.high_watermark
+    return read_changes.writes_between(snapshot, table, since, since if is_empty else end)
 
 
 def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its table

@@ -1,1 +1,4 @@
-"""A write to tables, from its events to its commit."""
+"""The part of a write that needs Spark: the context of a job, its statements, and tasks for files.
+
+The write itself, up to its commit, is in the room `writing`.
+"""

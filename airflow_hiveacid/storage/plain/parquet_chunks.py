@@ -165,11 +165,11 @@ class _Chunks:
         return _skip(self._data, offset, _INTEGERS[0])
 
     def _repetitions(self, offset: int) -> int:
-        self._last.repetitions = _count(self._data, offset)[0]
+        self._last.repetitions = _list_head(self._data, offset)[0]
         return _skip(self._data, offset, _LIST)
 
     def _definitions(self, offset: int) -> int:
-        self._last.definitions = _count(self._data, offset)[0]
+        self._last.definitions = _list_head(self._data, offset)[0]
         return _skip(self._data, offset, _LIST)
 
 
@@ -204,7 +204,8 @@ def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
     return value | byte << shift, offset + 1
 
 
-def _count(data: bytes, offset: int) -> tuple[int, int, int]:
+def _list_head(data: bytes, offset: int) -> tuple[int, int, int]:
+    """Return the number of a list's elements, their kind, and the offset of the first."""
     head = data[offset]
     count, offset = (
         (head >> 4, offset + 1) if head >> 4 != _LONG_LIST else _unsigned(data, offset + 1)
@@ -213,7 +214,7 @@ def _count(data: bytes, offset: int) -> tuple[int, int, int]:
 
 
 def _list(data: bytes, offset: int, read: Callable[[int], int]) -> int:
-    count, _, offset = _count(data, offset)
+    count, _, offset = _list_head(data, offset)
     for _ in range(count):
         offset = read(offset)
     return offset
@@ -238,7 +239,7 @@ def _skip_elements(data: bytes, offset: int, kind: int) -> int:
         kinds = [data[offset] >> 4, data[offset] & 15] if count else []
         offset += bool(count)
     else:
-        count, element, offset = _count(data, offset)
+        count, element, offset = _list_head(data, offset)
         kinds = [element]
     # A boolean element takes a byte, so each step ends nearer to the end of the bytes.
     kinds = [_BYTE if element_kind in (_TRUE, _FALSE) else element_kind for element_kind in kinds]

@@ -97,10 +97,10 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -
             )
         case hive.PrimitiveType(name="timestamp"):
             # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
-            is_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
+            is_too_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
             # Spark would show instants of 64 bits in the session's time zone.
             is_moved = facts.clock is TimestampStorage.UTC
-            return _fits(facts, found, wanted) and not is_fine and not is_moved
+            return _fits(facts, found, wanted) and not is_too_fine and not is_moved
         case _:
             return bool(found == arrow_type(wanted))
 

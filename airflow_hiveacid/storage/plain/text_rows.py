@@ -78,10 +78,11 @@ def text_rows(
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     positions = {c.name: position for position, c in enumerate(columns) if file.knows(c.name)}
-    narrower = _narrower(file, types)
+    partition_types = _partition_types(file, types)
     for texts in _texts(file, form):
-        for name, type_ in narrower.items():
+        for name, type_ in partition_types.items():
             if positions[name] < texts.num_columns:  # Hive shows a missing column as NULL
+                # Refuse a value that does not fit the partition's type: Hive reads it as NULL.
                 _values(file, texts.column(positions[name]), type_, name, timestamps)
         values = [
             _values(file, texts.column(positions[f.name]), types[f.name], f.name, timestamps)
@@ -115,7 +116,8 @@ def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
             )
 
 
-def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
+def _partition_types(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
+    """Return the types of columns whose type in the file's partition is narrower than `types`."""
     # Hive reads a value with the partition's type and then converts it to the table's type.
     own = {column.name: parse_type(column.type) for column in file.columns or ()}
     partition_types = {
@@ -163,9 +165,20 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
                 ) from error
 
 
+def _blocks(stream: pa.NativeFile) -> Iterator[bytes]:
+    """Yield the content in blocks that do not end between CR and LF."""
+    last_cr = b""
+    while content := bytes(stream.read(_LOOK_BYTES)):
+        block = last_cr + content
+        last_cr = b"\r" if block.endswith(b"\r") else b""
+        yield block.removesuffix(b"\r")
+    if last_cr:
+        yield last_cr
+
+
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
     missing = header_lines
-    while block := bytes(stream.read(_LOOK_BYTES)):
+    for block in _blocks(stream):
         if not missing:
             return True
         *lines, rest = _LINE_END.split(block, maxsplit=missing)
@@ -177,9 +190,7 @@ def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
 
 def _has_empty_lines(stream: pa.NativeFile) -> bool:
     end = b"\n"
-    while block := bytes(stream.read(_LOOK_BYTES)):
-        if block.endswith(b"\r"):
-            block += bytes(stream.read(1))  # keep \r\n in one block
+    for block in _blocks(stream):
         ends = end + block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if b"\n\n" in ends:
             return True

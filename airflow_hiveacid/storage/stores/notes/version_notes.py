@@ -403,17 +403,16 @@ def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
 
 
 def _without_evidence(
-    over: Iterable[CommitNote], oldest: Mapping[str, WriteId], known: Mapping[str, WriteId]
+    over: Iterable[CommitNote], oldest: Mapping[str, WriteId], resets: Mapping[str, WriteId]
 ) -> list[Reset]:
-    """For each partition, return a reset that makes the versions of removed notes unreadable."""
-    ends = {p: WriteId(oldest[p] - 1) for n in over for p in n.partitions or ("",) if p in oldest}
+    """For each partition, return a reset that makes the versions of removed notes unreadable.
+
+    A partition needs none if a reset up to its newest unreadable version exists already.
+    """
+    partitions = dict.fromkeys(p for note in over for p in note.partitions or ("",))
+    unreadable = {p: WriteId(oldest[p] - 1) for p in partitions if p in oldest}
     return [
-        Reset(
-            partition=PartitionName.parse(partition),
-            write_id=write_id,
-            lowest=WriteId(0),
-            highest=write_id,
-        )
-        for partition, write_id in ends.items()
-        if write_id > known.get(partition, 0)
+        Reset(partition=PartitionName.parse(p), write_id=newest, lowest=WriteId(0), highest=newest)
+        for p, newest in unreadable.items()
+        if newest > resets.get(p, 0)
     ]

@@ -244,6 +244,12 @@ def test_the_header_lines_of_each_file_are_skipped(tmp_path: Path) -> None:
         assert rows(tmp_path, nothing, "int", "string", form=form) == []
 
 
+def test_a_line_end_at_the_border_of_two_buffers_ends_one_header_line(tmp_path: Path) -> None:
+    form = TextForm(delimiter=",", header_lines=1)
+    for length in (65_534, 65_535, 65_536):  # 64 KiB are looked at at a time
+        assert rows(tmp_path, b"h" * length + b"\r\n", "int", form=form) == []
+
+
 def test_the_null_text_comes_from_the_partition_then_the_table_then_the_serde() -> None:
     name, header = "serialization.null.format", "skip.header.line.count"
 
