@@ -141,7 +141,7 @@ class Cleaner:
             held=cleaning.held_or_read(state, tagged, first_seen, readers, note),
         )
         plan = dataclasses.replace(plan, unknown=unknown)
-        why_not = turned_off(current_table)
+        why_not = switched_off(current_table)
         if why_not is not None:
             return _outcome(partition, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if state.aborted:
@@ -368,7 +368,7 @@ class Cleaner:
         }
         plan = plan.keeping({path: why for path, why in read.items() if why is not None})
         # The table is read after its partitions, so these are the partitions of this table.
-        why_not = turned_off(self._table_now())
+        why_not = switched_off(self._table_now())
         if why_not is not None:
             return _outcome(whole, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if self.spec.plan_only:
@@ -441,17 +441,17 @@ class Cleaner:
         return state, listing
 
     def _table_now(self) -> TableInfo:
-        """Return the table's definition now; its owner may have turned off the cleaning."""
+        """Return the table's definition now; its owner may have switched off the cleaning."""
         table = self.client.get_table(self.table.ref)
         if table.table_id != self.table.table_id:
             raise errors.TableChangedError(table=self.table.ref, what="table_id")
         return table
 
 
-def turned_off(table: TableInfo) -> str | None:
-    """Return the reason if the owner has turned off the cleaning of a table; None otherwise."""
-    turned_off_by = opted_out_of(table, NO_CLEANUP)
-    return turned_off_by and f"cleaning is turned off by {turned_off_by}"
+def switched_off(table: TableInfo) -> str | None:
+    """Return the reason if the owner has switched off the cleaning of a table; None otherwise."""
+    switched_off_by = opted_out_of(table, NO_CLEANUP)
+    return switched_off_by and f"cleaning is switched off by {switched_off_by}"
 
 
 def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> dict[str, FirstSeen]:

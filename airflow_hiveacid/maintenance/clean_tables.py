@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
-from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, turned_off
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, switched_off
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner
 from airflow_hiveacid.metastore.listed_tables import partitions_of
@@ -42,7 +42,7 @@ log = logging.getLogger("hiveacid")
 class TableCleaning:
     """The cleaning of one table: first of its partitions, in any order, then of the other places.
 
-    `why_not` is the reason if cleaning is turned off for the table, else None.
+    `why_not` is the reason if cleaning is switched off for the table, else None.
     """
 
     cleaner: Cleaner
@@ -75,7 +75,7 @@ class TableCleaning:
             # The partitions belong to the dropped table. Write IDs of the new table do not tell
             # which of their directories are obsolete.
             raise TableChangedError(table=ref, what="table_id")
-        why_not = turned_off(table)
+        why_not = switched_off(table)
         if why_not is None:
             check_owner(client, table, neighbours, plan_only=spec.plan_only)
         cleaner = Cleaner(
@@ -199,7 +199,7 @@ class TablesCleaning(many_tables.TablesRun):
         return {table.table: table.text for table in self.cleaned if table.removed}
 
     def leave_alone(self, table: TableInfo, why: str) -> None:
-        """Skip a table for which cleaning is turned off."""
+        """Skip a table for which cleaning is switched off."""
         self.skipped[str(table.ref)] = why
         if self.is_of_table:
             kept = Removal(path=table.location, why=why, size_bytes=0)

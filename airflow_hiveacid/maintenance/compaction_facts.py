@@ -347,11 +347,11 @@ def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     return thresholds.policy_for(table)
 
 
-def why_turned_off(table: TableInfo, spec: CompactSpec) -> str | None:
+def why_switched_off(table: TableInfo, spec: CompactSpec) -> str | None:
     """Return the reason if the table's owner has turned automatic compaction off, else None."""
     why_not = opted_out_of(table, NO_AUTO_COMPACTION)
     if why_not is None or spec.choice is not CompactionChoice.AUTO:
         return None
     return (
-        f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
+        f"automatic compaction is switched off by {why_not}. Or request a minor or major compaction"
     )

@@ -30,7 +30,7 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     check_can_serve,
     read_facts,
     thresholds_of,
-    why_turned_off,
+    why_switched_off,
 )
 from airflow_hiveacid.maintenance.looks import PlannedPart, PlanNotes
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
@@ -193,7 +193,7 @@ def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
 
 
 def _tables(client: MetastorePort, run: TablesPlan) -> list[TableInfo]:
-    """Return the tables that can be compacted, and those with automatic compaction turned off.
+    """Return the tables that can be compacted, and those with automatic compaction switched off.
 
     If a job of many tables serves the queue, return only tables with entries to serve or to end.
     """
@@ -203,7 +203,7 @@ def _tables(client: MetastorePort, run: TablesPlan) -> list[TableInfo]:
     tables = []
     for table in matching_tables(client, check, run, only=only):
         try:
-            why_not = why_turned_off(table, run.spec)
+            why_not = why_switched_off(table, run.spec)
         except Exception as error:  # one table must not stop the others
             log.exception("%s cannot be planned", table.ref)
             run.fail(str(table.ref), typed(error))
@@ -252,7 +252,7 @@ def _check_compactable(table: TableInfo) -> None:
 def _facts(
     client: MetastorePort, tables: Sequence[TableInfo], run: TablesPlan
 ) -> list[CompactionFacts]:
-    """Return the facts of the tables' partitions, except if automatic compaction is turned off."""
+    """Return the facts of the tables' partitions, except if their compaction is switched off."""
     spec = run.spec
 
     def prepared(own: MetastorePort, table: TableInfo) -> list[CompactionFacts]:

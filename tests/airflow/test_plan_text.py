@@ -327,8 +327,8 @@ def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing(
     assert ": left 2: write ID 3 is open (1); left, because it is large (1) in" in ended(
         "compact_tables", compactions=[busy, large]
     )
-    off = [{"table": "d.t", "why": "cleaning is turned off"}]
-    assert ": skipped 1: d.t: cleaning is turned off in" in ended("clean_tables", skipped=off)
+    off = [{"table": "d.t", "why": "cleaning is switched off"}]
+    assert ": skipped 1: d.t: cleaning is switched off in" in ended("clean_tables", skipped=off)
     assert "window had ended" in ended("compact_tables", window_ended=True, compactions=[])
 
 

@@ -222,7 +222,7 @@ class _CleaningFindings(TablesCleaning):
     findings: dict[str, list[Finding]] = dataclass_field(default_factory=dict)
 
     def leave_alone(self, table: TableInfo, why: str) -> None:
-        """Skip a table for which cleaning is turned off."""
+        """Skip a table for which cleaning is switched off."""
         TablesCleaning.leave_alone(self, table, why)  # a class with slots has no super() here
         self.findings[str(table.ref)] = [*_cleaning_off(table)]
 

@@ -369,7 +369,7 @@ def before_each_partition(
 
 
 @pytest.mark.parametrize("plan_only", [False, True])
-def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files(
+def test_a_table_whose_cleaning_is_switched_off_while_the_job_runs_keeps_its_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, plan_only: bool
 ) -> None:
     off = warehouse.table("off", days=("1", "2"))
@@ -384,7 +384,7 @@ def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files
     assert warehouse.left("good") == (sorted((*OLD, BASE)) if plan_only else [BASE])
     found = cleaned(result)["default.off"]
     assert (found["removed"], found["kept"]) == (0, 4)
-    assert "turned off by table parameter no_cleanup=true" in found["why_kept"]
+    assert "switched off by table parameter no_cleanup=true" in found["why_kept"]
 
 
 def test_a_table_that_is_kept_readable_while_the_job_runs_keeps_its_files(
@@ -451,7 +451,7 @@ def test_tables_that_cannot_be_cleaned_are_skipped_with_the_reason(warehouse: Wa
     reasons = skipped(result)
     assert sorted(reasons) == ["default.odd", "default.off"]
     assert "sorted" in reasons["default.odd"]
-    assert "turned off by table parameter no_cleanup=true" in reasons["default.off"]
+    assert "switched off by table parameter no_cleanup=true" in reasons["default.off"]
     assert warehouse.left("off") == sorted((*OLD, BASE))
     assert result.details["tables"] == 1
 

@@ -564,7 +564,7 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
 
         monkeypatch.setattr(CompactionFacts, "plan", planned)
     else:
-        name = "why_turned_off" if where == "notes" else "partitions_of"
+        name = "why_switched_off" if where == "notes" else "partitions_of"
         known = getattr(compaction_planner, name)
 
         def found(*arguments: Any) -> Any:  # noqa: ANN401
@@ -722,7 +722,7 @@ def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
     assert there(table, "base_") == []
 
 
-def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_turned_off(
+def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_switched_off(
     warehouse: Warehouse,
 ) -> None:
     table = warehouse.partitioned("a", ["1"])
@@ -818,7 +818,7 @@ def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smal
     assert "Raise max_bytes" not in str(result.details["compactions"])
 
 
-def test_entries_of_dead_workers_are_ended_even_if_automatic_compaction_is_turned_off(
+def test_entries_of_dead_workers_are_ended_even_if_automatic_compaction_is_switched_off(
     warehouse: Warehouse,
 ) -> None:
     table, client = warehouse.table("kept", 3, {NO_AUTO_COMPACTION: "true"}), warehouse.client

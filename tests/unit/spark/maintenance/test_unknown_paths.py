@@ -540,7 +540,7 @@ def test_a_table_that_is_created_again_meanwhile_keeps_its_unknown_files(
     assert file.exists()
 
 
-def test_a_table_whose_cleaning_is_turned_off_keeps_its_unknown_files(place: Place) -> None:
+def test_a_table_whose_cleaning_is_switched_off_keeps_its_unknown_files(place: Place) -> None:
     place.days(1)
     file = place.put("old")
     place.notice()
@@ -550,7 +550,7 @@ def test_a_table_whose_cleaning_is_turned_off_keeps_its_unknown_files(place: Pla
     assert file.exists()
 
 
-def test_a_table_whose_cleaning_is_turned_off_meanwhile_keeps_its_unknown_files(
+def test_a_table_whose_cleaning_is_switched_off_meanwhile_keeps_its_unknown_files(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.days(1)
