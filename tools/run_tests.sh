@@ -40,7 +40,7 @@ of_servers() {
   same+=" or of_another_bucket or without_a_data_file or p-row1 or tinyint or smallint or bigint"
   # PySpark 3.5 reads the version of pandas in a way that Python will remove, and checks types in a way
   # that pandas will remove.
-  PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python "spark and not long" \
+  PYTHONPATH="$PWD/build/pyspark-$OLDEST_SPARK" in_tier oldest-spark .venv-spark/bin/python "spark and not long" \
     -W "ignore:distutils Version classes:DeprecationWarning" \
     -W "ignore:is_categorical_dtype is deprecated:DeprecationWarning" -k "not ($same)" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
