@@ -40,11 +40,12 @@ SAMPLE = ("tests/spark/test_a.py",)
 NEWEST_JAVA = pysparks.Cell("4.3.0", 25, "local")
 
 
-def test_every_supported_pyspark_is_tried_and_the_oldest_is_that_of_make_test() -> None:
+def test_every_supported_pyspark_is_tried_and_make_test_runs_the_oldest_and_the_newest() -> None:
     minors = {version.rpartition(".")[0] for version in pysparks.RELEASES}
     assert set(PYSPARK.versions) <= minors
     assert pysparks.OLDEST.startswith(f"{PYSPARK.versions[0]}.")
-    assert f"\nOLDEST_SPARK := {pysparks.OLDEST}\n" in (ROOT / "Makefile").read_text()
+    chosen = f"\nOLDEST_SPARK := {pysparks.OLDEST}\nNEWEST_SPARK := {pysparks.NEWEST}\n"
+    assert chosen in (ROOT / "Makefile").read_text()
 
 
 def test_the_oldest_and_the_newest_pyspark_run_all_tests_once_and_the_others_a_sample() -> None:
