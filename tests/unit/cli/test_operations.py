@@ -715,6 +715,13 @@ def test_the_check_passes_on_a_complete_machine_and_leaves_no_probe_files(
     assert [*(tmp_path / "results").rglob("*")] == []
 
 
+def test_the_check_passes_with_the_oldest_supported_java(
+    machine: Path, run: Callable[..., str]
+) -> None:
+    program(machine / "java", 'openjdk version "11.0.13" 2021-10-19')
+    assert f"ok      Java: Java 11 ({machine}/java)" in run("check").splitlines()
+
+
 @pytest.mark.parametrize(
     ("name", "said", "status", "why"),
     [
