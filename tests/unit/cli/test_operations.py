@@ -728,7 +728,7 @@ def test_the_check_passes_with_the_oldest_supported_java(
         ("java", 'openjdk version "1.8.0_392"', 0, "is too old; Spark needs Java 17"),
         ("spark-submit", "JAVA_HOME is not set", 1, "ended with 1: JAVA_HOME is not set"),
         ("spark-submit", "Welcome to Spark version 3.4.4", 0, "PySpark 3.4.4 is too old"),
-        ("spark-submit", "Welcome to Spark version 4.3.0", 0, "PySpark 4.3.0 is too new"),
+        ("spark-submit", "Welcome to Spark version 4.4.0", 0, "PySpark 4.4.0 is too new"),
     ],
 )
 def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(

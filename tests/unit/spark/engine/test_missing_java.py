@@ -73,7 +73,7 @@ def test_a_job_that_needs_a_missing_class_is_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigurationError) as raised, typed_failures():
         absent()
     text = str(raised.value)
-    assert "PySpark 3.5 to 4.1" in text
+    assert "PySpark 3.5 to 4.3" in text
     assert PAGE in text
     assert "\n" not in text
 
