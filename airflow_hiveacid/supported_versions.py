@@ -47,8 +47,8 @@ class Window:
 
 AIRFLOW: Final = Window("Airflow", ("3.1", "3.2", "3.3"))
 METASTORE: Final = Window("Hive metastore", ("3.1.2", "3.1.3", "4.0.1", "4.1.0", "4.2.0"))
-PYSPARK: Final = Window("PySpark", ("3.5", "4.0", "4.1"))
-JAVA: Final = Window("Java", ("11", "17"))
+PYSPARK: Final = Window("PySpark", ("3.5", "4.0", "4.1", "4.2", "4.3"))
+JAVA: Final = Window("Java", ("11", "17", "21", "25"))
 PYTHON: Final = Window("Python", ("3.11", "3.12", "3.13"))
 
 

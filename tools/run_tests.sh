@@ -2,7 +2,8 @@
 # Run every tier except bench, each in its environment, even if another tier fails. Three lanes run
 # in parallel, since tests of servers, clocks and schedulers mostly wait. The first lane runs Spark.
 # The second runs servers, then other engines, then the oldest PySpark (only the files that depend on
-# the version), then Airflow. The third, with a lower priority, runs the tests that start no process.
+# the version) and the newest (fewer of them), then Airflow. The third, with a lower priority, runs
+# the tests that start no process.
 # The first lane's output is shown at once, and the output of the other lanes when they end, or when
 # this script is terminated. A last, short run counts all results.
 set -uo pipefail
@@ -40,11 +41,13 @@ of_servers() {
   same+=" or of_another_bucket or without_a_data_file or p-row1 or tinyint or smallint or bigint"
   # PySpark 3.5 reads the version of pandas in a way that Python will remove, and checks types in a way
   # that pandas will remove.
-  PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python "spark and not long" \
+  PYTHONPATH="$PWD/build/pyspark-$OLDEST_SPARK" in_tier oldest-spark .venv-spark/bin/python "spark and not long" \
     -W "ignore:distutils Version classes:DeprecationWarning" \
     -W "ignore:is_categorical_dtype is deprecated:DeprecationWarning" -k "not ($same)" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
     tests/spark/test_few_files.py tests/spark/test_hive_functions.py || status=$?
+  PYTHONPATH="$PWD/build/pyspark-$NEWEST_SPARK" in_tier newest-spark .venv-spark/bin/python \
+    "spark and not long" $SPARK_SAMPLE || status=$?
   in_tier airflow .venv/bin/python "airflow and not clusters and not long" tests/airflow || status=$?
   return "$status"
 }
@@ -76,7 +79,7 @@ trap - EXIT TERM
 cat build/servers.log build/beside.log
 
 earlier=()
-for name in quick spark oldest-spark servers airflow engines; do
+for name in quick spark oldest-spark newest-spark servers airflow engines; do
   earlier+=(--earlier "$name=build/junit-$name.xml")
 done
 in_tier arch .venv/bin/python airflow -p tools.earlier_results "${earlier[@]}" tests/arch

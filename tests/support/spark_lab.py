@@ -39,7 +39,7 @@ from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, 
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.session import AT_START, open_session
+from airflow_hiveacid.spark.engine.session import AT_START, UTC_OPTION, open_session
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
@@ -59,7 +59,10 @@ from spark_apps.restore import restore
 from spark_apps.transaction import transaction
 from spark_apps.truncate import truncate
 from spark_apps.update import update
-from tests.support.short_jvms import CLASSES
+from tests.support.documents import ROOT
+from tests.support.short_jvms import CLASSES, ENVIRONMENT, SHORT_LIVED
+from tests.support.spark_cluster import standalone_cluster
+from tests.support.spark_submit import SPARK_HOME
 from tests.support.terms import job_terms
 
 
@@ -91,26 +94,40 @@ Row = tuple[object, ...]
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """See `small_session`; one for all.
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """See `small_session`; one for all, on the master that $HIVEACID_SPARK_MASTER chooses.
 
     The metastores that start after it wait for no disk, since no test ends the machine: a job makes
     a dozen commits, each of which takes Derby some milliseconds otherwise.
     """
     flags = (*metastore_server._JVM_FLAGS, "-Dderby.system.durability=test")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, _chosen_master(tmp_path_factory) as master:
         patch.setattr(metastore_server, "_JVM_FLAGS", flags)
-        session = small_session()
+        session = small_session(master=master)
         yield session
         session.stop()
 
 
-def small_session(driver_memory: str = "1g") -> SparkSession:
-    """A local session with two threads, as small as it gets."""
+@contextmanager
+def _chosen_master(folders: pytest.TempPathFactory) -> Iterator[str]:
+    if os.environ.get("HIVEACID_SPARK_MASTER", "local") == "local":
+        yield "local[2]"
+        return
+    # Executors have their own working directories, and tasks run functions of tests, too.
+    modules = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": modules}
+    work = folders.mktemp("session-cluster")
+    with standalone_cluster(SPARK_HOME, work, environment, workers=2) as url:
+        yield url
+
+
+def small_session(driver_memory: str = "1g", master: str = "local[2]") -> SparkSession:
+    """A session with two threads, or executors of one each, as small as it gets."""
     # The default is the first python3 on the path, which lacks our libraries.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_SUBMIT_OPTS", CLASSES)
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.master(master)
+    s3a = os.pathsep.join(map(str, SPARK_S3A.fetch()))
     for key, value in {
         **AT_START,
         "spark.ui.enabled": "false",
@@ -125,7 +142,8 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         # A JVM's class path is what it was at its start, and this one serves all tests.
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, SPARK_S3A.fetch())),
+        "spark.driver.extraClassPath": s3a,
+        **({} if master.startswith("local") else _of_executors(s3a)),
     }.items():
         builder = builder.config(key, value)
     builder.getOrCreate()
@@ -135,6 +153,14 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
     jvm = session.sparkContext._jvm
     vars(jvm).update({name: getattr(jvm, name) for name in ("PythonUtils", "functions")})
     return session
+
+
+def _of_executors(class_path: str) -> dict[str, str]:
+    return {
+        "spark.executor.extraClassPath": class_path,
+        "spark.executor.extraJavaOptions": f"{SHORT_LIVED} {UTC_OPTION}",
+        "spark.executor.memory": "512m",
+    }
 
 
 @contextmanager

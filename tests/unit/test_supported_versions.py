@@ -27,10 +27,10 @@ OLD, NEW = "too old", "too new"
         (AIRFLOW, "3.3.2rc1", None),
         (AIRFLOW, "3.10.0", NEW),
         (PYSPARK, "3.5.9", None),
-        (PYSPARK, "4.2.0.dev1", NEW),
+        (PYSPARK, "4.4.0.dev1", NEW),
         (JAVA, "1.8.0_392", OLD),
         (JAVA, "17.0.9", None),
-        (JAVA, "21", NEW),
+        (JAVA, "26", NEW),
         (METASTORE, "3.1.0", OLD),
         (METASTORE, "4.0.0", None),
         (METASTORE, "4.10.0", NEW),
@@ -42,7 +42,7 @@ def test_versions_are_compared_by_the_numbers_that_the_window_names(
     assert window.fault(found) == fault
 
 
-@pytest.mark.parametrize(("found", "fault"), [("3.4.4", "old"), ("4.3.0", "new")])
+@pytest.mark.parametrize(("found", "fault"), [("3.4.4", "old"), ("4.4.0", "new")])
 def test_the_refusal_is_one_sentence_with_the_version_the_window_and_the_page(
     found: str, fault: str
 ) -> None:

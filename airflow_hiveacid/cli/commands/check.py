@@ -27,7 +27,7 @@ from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.supported_versions import PYSPARK
+from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
@@ -92,9 +92,12 @@ def _java(_: argparse.Namespace) -> str:
             f"there is no java {where}; install Java {_JAVA}, or set JAVA_HOME"
         )
     version = version_in(_output_of([program, "-version"]))
-    if version is None or version < _JAVA:
+    if version is None or JAVA.fault(str(version)) == "too old":
         problem = "does not print its version" if version is None else "is too old"
-        raise errors.ConfigurationError(f"{program} {problem}; Spark needs Java {_JAVA} or newer")
+        raise errors.ConfigurationError(
+            f"{program} {problem}; Spark needs Java {_JAVA} or newer, Spark 3.5 Java"
+            f" {JAVA.versions[0]} or newer"
+        )
     return f"Java {version} ({program})"
 
 

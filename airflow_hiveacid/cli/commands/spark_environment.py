@@ -32,7 +32,7 @@ from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.process_user import user_path
 
 NEWEST_TESTED: Final = "4.1.4"
-"""The newest PySpark version that passes all tests; new environments get it by default."""
+"""The PySpark version that all tests run with; new environments get it by default."""
 
 _BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
 _S3A: Final = "s3a"

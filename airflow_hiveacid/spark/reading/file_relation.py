@@ -104,7 +104,6 @@ class TableFiles:
             )
 
 
-@java_names.unknown_calls()
 def rows_of_files(
     spark: SparkSession,
     files: Sequence[NumberedFile],
@@ -114,8 +113,7 @@ def rows_of_files(
 ) -> DataFrame:
     """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
 
-    There is at least one file; no file is opened before the frame is computed. Raises
-    UnknownJavaCallError if this release of Spark takes no files in this way.
+    There is at least one file; no file is opened before the frame is computed.
     """
     jvm, session = java_names.jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql
@@ -240,6 +238,16 @@ def search_argument(
     spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
 ) -> dict[str, object]:
     """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
+    try:
+        return _search_argument(spark, columns, ranges)
+    except java_names.UnknownJavaCallError:
+        return {}  # without a filter, ORC reads all rows
+
+
+@java_names.unknown_calls()
+def _search_argument(
+    spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
+) -> dict[str, object]:
     usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
     jvm = java_names.jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql
@@ -254,12 +262,8 @@ def search_argument(
     schema = spark_sql.types.DataType.fromJson(struct_of(usable).json())
     orc = spark_sql.execution.datasources.orc.OrcFilters
     arguments = [schema, jvm.PythonUtils.toSeq(filters)]
-    try:
-        argument = java_names.call_of_any_release(
-            orc.createFilter, arguments, jvm.scala.Option.apply(None)
-        )
-    except java_names.UnknownJavaCallError:
-        return {}  # without a filter, ORC reads all rows
+    none = jvm.scala.Option.apply(None)
+    argument = java_names.call_of_any_release(orc.createFilter, arguments, none)
     if argument.isEmpty():
         return {}
     is_loaded = False

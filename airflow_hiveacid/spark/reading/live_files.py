@@ -37,7 +37,7 @@ from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged, requi
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
 from airflow_hiveacid.spark.reading import file_relation, orc_frame
@@ -66,7 +66,8 @@ class LiveFiles(file_relation.TableFiles):
         native = [file for file, why in verdicts if why is None]
         arrow_files = [(file, why) for file, why in verdicts if why is not None]
         try:
-            frames = [self._native(native, query, position)] if native else []
+            with unknown_calls():
+                frames = [self._native(native, query, position)] if native else []
         except UnknownJavaCallError as error:
             self.log_reasons(len(self.files), len(self.files), {str(error): "all"})
             return self.with_arrow(needed, position)
@@ -177,7 +178,8 @@ class PlainRows(file_relation.TableFiles):
                 arrow_files.append((number, file))
                 reasons[verdict.why_not] = file.key
         try:
-            frames = [self._native(query, position, *item) for item in native.items()]
+            with unknown_calls():
+                frames = [self._native(query, position, *item) for item in native.items()]
         except UnknownJavaCallError as error:
             self.log_reasons(len(self.files), len(self.files), {str(error): "all"})
             return self.with_arrow(needed, position)

@@ -87,12 +87,16 @@ def write_orc(
         source = call_of_any_release(sql.execution.datasources.DataSource, arguments, not_given)
         plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
         with unknown_calls():
-            command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
+            written = dataset_of(spark, source.planForWriting(sql.SaveMode.ErrorIfExists, plan))
     except UnknownJavaCallError:
         _log.warning("this release of Spark does not say how many rows it writes; they are counted")
         rows.write.format("orc").options(**options).partitionBy(*by).save(directory)
         return None
-    return _counted(dataset_of(spark, command).queryExecution().commandExecuted())
+    try:
+        with unknown_calls():
+            return _counted(written.queryExecution().commandExecuted())
+    except UnknownJavaCallError:
+        return None
 
 
 def _counted(plan: JavaObject) -> int | None:

@@ -24,13 +24,12 @@ from tests.proofs.clusters.costs import (
     listed,
 )
 from tests.proofs.clusters.lives import Lives, campaign
-from tests.support.documents import ROOT
+from tests.proofs.versions import pysparks
 
 _AREA: Final = "HDFS"
 _LIFE: Final = "tests/spark/test_on_hdfs.py"
 _WHOLE: Final = "test_a_table_on_hdfs_can_be_changed_compacted_and_cleaned"
 _MINUTES: Final = 10
-_OLDEST: Final = str(ROOT / "build" / "oldest-spark")
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
@@ -50,12 +49,8 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     )
     oldest = lives(
         tests=(f"{_LIFE}::{_WHOLE}",),
-        modules=_OLDEST,
-        # It reads the version of pandas in a way that Python will remove.
-        options=(
-            *("-W", "ignore:distutils Version classes:DeprecationWarning"),
-            *("-W", "ignore:is_categorical_dtype is deprecated:DeprecationWarning"),
-        ),
+        modules=pysparks.folder(pysparks.OLDEST),
+        options=pysparks.OPTIONS,
         suffix=", PySpark 3.5",
     )
     yield from oldest.cells(_made(folder / "oldest"), only)

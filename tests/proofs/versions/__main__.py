@@ -1,10 +1,13 @@
 """The command of the supported versions.
 
     python -m tests.proofs.versions [PART ...] [--only VERSION ...] --uv UV --tests FILE [FILE ...]
+        --spark-tests FILE [FILE ...]
 
-A part is `airflow` or `metastore` (default: both). Each version of Airflow is installed in
-build/versions, and this provider is tried there. Each metastore is started, and its tests run. The
-status is 1 if something failed. Without --only, the tables of the page of versions are written.
+A part is `airflow`, `metastore` or `pyspark` (default: all). Each version of Airflow is installed
+in build/versions, and this provider is tried there. Each metastore is started, and its tests run.
+Each PySpark is installed in build, and runs Spark's tests; `4.3.0/25/local` is one of its runs. The
+status is 1 if something failed. Without --only, the tables of the page of versions are written;
+that of PySpark always, since its results are kept.
 """
 
 from __future__ import annotations
@@ -14,14 +17,14 @@ import sys
 from collections.abc import Sequence
 
 from tests.proofs.programs import clocked, refuse_unknown
-from tests.proofs.versions import airflow_releases, metastores
+from tests.proofs.versions import airflow_releases, metastores, pysparks
 
-_PARTS = ("airflow", "metastore")
+_PARTS = ("airflow", "metastore", "pyspark")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try versions and return the exit status."""
-    known = (*airflow_releases.RELEASES, *metastores.VERSIONS)
+    known = (*airflow_releases.RELEASES, *metastores.VERSIONS, *pysparks.NAMES)
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.versions")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
     parser.add_argument(
@@ -29,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--uv", required=True, help="the program uv")
     parser.add_argument("--tests", nargs="+", required=True, metavar="FILE", help="of Airflow")
+    parser.add_argument("--spark-tests", nargs="+", required=True, metavar="FILE", help="a sample")
     asked = parser.parse_args(argv)
     refuse_unknown(parser, "part", asked.parts, _PARTS)
     refuse_unknown(parser, "version", asked.only, known)
@@ -49,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         is_good &= all(server.is_good for server in servers)
         if is_whole:
             metastores.write(servers)
+    if "pyspark" in parts:
+        for cell in pysparks.CELLS:
+            if not {cell.version, cell.name}.isdisjoint(asked.only):
+                is_good &= pysparks.tried(cell, asked.spark_tests, say)
+                pysparks.write()
     return 0 if is_good else 1
 
 

@@ -715,13 +715,20 @@ def test_the_check_passes_on_a_complete_machine_and_leaves_no_probe_files(
     assert [*(tmp_path / "results").rglob("*")] == []
 
 
+def test_the_check_passes_with_the_oldest_supported_java(
+    machine: Path, run: Callable[..., str]
+) -> None:
+    program(machine / "java", 'openjdk version "11.0.13" 2021-10-19')
+    assert f"ok      Java: Java 11 ({machine}/java)" in run("check").splitlines()
+
+
 @pytest.mark.parametrize(
     ("name", "said", "status", "why"),
     [
         ("java", 'openjdk version "1.8.0_392"', 0, "is too old; Spark needs Java 17"),
         ("spark-submit", "JAVA_HOME is not set", 1, "ended with 1: JAVA_HOME is not set"),
         ("spark-submit", "Welcome to Spark version 3.4.4", 0, "PySpark 3.4.4 is too old"),
-        ("spark-submit", "Welcome to Spark version 4.3.0", 0, "PySpark 4.3.0 is too new"),
+        ("spark-submit", "Welcome to Spark version 4.4.0", 0, "PySpark 4.4.0 is too new"),
     ],
 )
 def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(

@@ -81,7 +81,7 @@ def test_airflows_own_environment_is_refused_before_anything_is_installed(
     assert not commands
 
 
-@pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "3.4.4", "5", "newest"])
+@pytest.mark.parametrize("version", ["4.4.0", "5.0.0", "3.4.4", "5", "newest"])
 def test_an_unsupported_version_of_pyspark_is_refused_before_anything_is_installed(
     tmp_path: Path, version: str, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

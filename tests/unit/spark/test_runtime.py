@@ -395,7 +395,7 @@ def test_an_error_before_the_session_starts_reaches_the_result(
     [
         ("3.5.9", "11.0.20", None),
         ("4.1.4", "21.0.1", None),
-        ("4.3.0", "17.0.9", "PySpark 4.3.0 is too new"),
+        ("4.4.0", "17.0.9", "PySpark 4.4.0 is too new"),
         ("3.5.9", "1.8.0_392", "Java 1.8.0_392 is too old"),
     ],
 )

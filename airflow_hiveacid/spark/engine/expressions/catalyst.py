@@ -7,6 +7,7 @@ built on the same columns.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,15 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
-from airflow_hiveacid.spark.engine.java_names import JavaNames, each, jvm_of, kind_of, nodes
+from airflow_hiveacid.spark.engine.java_names import (
+    JavaNames,
+    UnknownJavaCallError,
+    each,
+    jvm_of,
+    kind_of,
+    nodes,
+    unknown_calls,
+)
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
@@ -279,10 +288,14 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     order), nor are limits, samples, windows, and other sources. Rows that code produces count only
     in frames that we build.
     """
-    plan = _analysed(frame)
-    if not is_ours and any(kind_of(node) in _OF_CODE for node in nodes(plan)):
+    try:
+        with unknown_calls():
+            plan = _analysed(frame)
+            if not is_ours and any(kind_of(node) in _OF_CODE for node in nodes(plan)):
+                return False
+            return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in nodes(plan))
+    except UnknownJavaCallError:
         return False
-    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in nodes(plan))
 
 
 def _repeats(node: JavaObject) -> bool:
@@ -292,9 +305,16 @@ def _repeats(node: JavaObject) -> bool:
 
 
 def expected_bytes(frame: DataFrame) -> int:
-    """Return Spark's estimate of a frame's size in bytes; it is often too high."""
-    execution = frame._jdf.queryExecution()  # noqa: SLF001 - only the JVM has it
-    return int(str(execution.optimizedPlan().stats().sizeInBytes()))
+    """Return Spark's estimate of a frame's size in bytes; it is often too high.
+
+    A release of Spark that does not say it may have any size.
+    """
+    try:
+        with unknown_calls():
+            execution = frame._jdf.queryExecution()  # noqa: SLF001 - only the JVM has it
+            return int(str(execution.optimizedPlan().stats().sizeInBytes()))
+    except UnknownJavaCallError:
+        return sys.maxsize
 
 
 def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Column:
@@ -336,16 +356,26 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
     """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
 
     Without adaptive execution, which the hint needs, the rows are repartitioned into `tasks` tasks,
-    by default Spark's number of shuffle partitions, or kept where they are if that is None.
+    by default Spark's number of shuffle partitions, or kept where they are if that is None. A
+    release of Spark that takes no such hint repartitions them as well.
     """
+    numbers = [] if tasks is None else [tasks]
     is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
-    if tasks is not None and not is_heard:
-        return frame.repartition(tasks, column)
+    try:
+        if is_heard or not numbers:
+            return _hinted(frame, column, numbers)
+    except UnknownJavaCallError:
+        pass
+    return frame.repartition(*numbers, column)  # type: ignore[arg-type]
+
+
+@unknown_calls()
+def _hinted(frame: DataFrame, column: str, numbers: Sequence[int]) -> DataFrame:
     key: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
     sql = jvm_of(frame.sparkSession).org.apache.spark.sql
     if not isinstance(sql.classic.Dataset, JavaClass):
         key = key.expr()  # Spark 3.5 requires an expression, not a column
-    wish = frame._jseq([key] if tasks is None else [tasks, key])  # type: ignore[operator]  # noqa: SLF001
+    wish = frame._jseq([*numbers, key])  # type: ignore[operator]  # noqa: SLF001
     return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
 
 

@@ -1,14 +1,16 @@
-"""The table of Airflow's versions in docs/reference/versions.md, and what its run takes."""
+"""The tables of docs/reference/versions.md, and what their runs take."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.proofs.versions import airflow_releases, metastores, steps
-from tests.support.documents import between
+from airflow_hiveacid.supported_versions import PYSPARK
+from tests.proofs.versions import airflow_releases, metastores, pysparks, steps
+from tests.support.documents import ROOT, between
 
 GOOD = airflow_releases.Outcome(
     version="3.2.2",
@@ -32,6 +34,60 @@ def test_a_metastores_line_has_the_counts_of_its_tests(tmp_path: Path) -> None:
     assert between(page.read_text(), metastores.MARK).splitlines()[2:] == [
         "| 4.2.0 | 90 passed | 1 passed |"
     ]
+
+
+SAMPLE = ("tests/spark/test_a.py",)
+NEWEST_JAVA = pysparks.Cell("4.3.0", 25, "local")
+
+
+def test_every_supported_pyspark_is_tried_and_make_test_runs_the_oldest_and_the_newest() -> None:
+    minors = [version.rpartition(".")[0] for version in pysparks.RELEASES]
+    assert minors == list(PYSPARK.versions)
+    chosen = f"\nOLDEST_SPARK := {pysparks.OLDEST}\nNEWEST_SPARK := {pysparks.NEWEST}\n"
+    assert chosen in (ROOT / "Makefile").read_text()
+
+
+def test_the_oldest_and_the_newest_pyspark_run_all_tests_once_and_the_others_a_sample() -> None:
+    whole = [cell.name for cell in pysparks.CELLS if cell.is_whole]
+    assert whole == ["3.5.9/17/local", "4.3.0/17/local"]
+    assert len(set(pysparks.NAMES)) == len(pysparks.NAMES)
+    assert {"4.2.1", "4.2.1/17/local", "4.2.1/17/standalone"} <= set(pysparks.NAMES)
+    assert NEWEST_JAVA.tests(SAMPLE) == ("-m", "spark and not long", *SAMPLE)
+    in_a_cluster = pysparks.Cell("4.3.0", 25, "standalone").tests(SAMPLE)
+    assert in_a_cluster[2:] == (
+        *SAMPLE,
+        *("-k", "not secret_of_a_source_option", "tests/spark/test_cluster.py"),
+    )
+
+
+def test_results_of_one_pyspark_are_kept_beside_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between(pysparks.PAGE.read_text(), pysparks.MARK)
+    page, records = tmp_path / "page.md", tmp_path / "folder" / "pyspark.json"
+    page.write_text(f"<!-- {pysparks.MARK} -->\n<!-- end of pyspark -->\n")
+    commands: list[tuple[str, ...]] = []
+
+    def run(*command: str, variables: dict[str, str] | None = None) -> str:
+        commands.append(command)
+        if variables and variables["HIVEACID_SPARK_MASTER"] == "standalone":
+            raise steps.StepError("1 failed, 2 passed")
+        return "3 passed in 9.00s\n"
+
+    monkeypatch.setattr(pysparks, "run", run)
+    monkeypatch.setenv("JAVA25_HOME", "/java")
+    for master, is_good in (("standalone", False), ("local", True)):
+        cell = pysparks.Cell("4.3.0", 25, master)
+        assert pysparks.tried(cell, SAMPLE, lambda _: None, records) is is_good
+    assert commands[0] == ("make", "build/pyspark-4.3.0/ready")
+    assert SAMPLE[0] in commands[1]
+    pysparks.write(page, records)
+    table = between(page.read_text(), pysparks.MARK).splitlines()[2:]
+    assert [re.findall(r"\| (\S+) \| (\d+) \|", line)[0] for line in table] == [
+        (version, str(java)) for version, javas in pysparks.RELEASES.items() for java in javas
+    ]
+    assert table[0] == "| 3.5.9 | 17 | not run | not run |"
+    assert table[-1] == "| 4.3.0 | 25 | sample: 3 passed | sample: failed: 1 failed, 2 passed |"
 
 
 def test_a_line_of_the_table_has_each_step_and_ends_at_a_failure(tmp_path: Path) -> None:
