@@ -284,6 +284,15 @@ def test_the_documentation_shows_the_code_of_the_example_dags() -> None:
     assert sorted(shown) == sorted(ast.dump(code) for code in examples)
 
 
+def test_airflow_parses_every_dag_that_only_the_documentation_has(tmp_path: Path) -> None:
+    for number, block in enumerate(python_blocks()):
+        if "@dag(" in block:
+            (tmp_path / f"page_{number}.py").write_text(block)
+    bag = DagBag(dag_folder=str(tmp_path))
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"compact_every_night", "erase_customer", "watch_orders"}
+
+
 def test_the_documentation_shows_the_code_of_the_example_program() -> None:
     program = REPOSITORY / "spark_apps" / "examples" / "merge_orders.py"
     (shown,) = (ast.parse(block) for block in python_blocks() if "acid.transaction(" in block)

@@ -1,4 +1,4 @@
-"""What holds for every operator and sensor, as docs/comparison.md says."""
+"""What holds for every operator and sensor, as docs/evidence/comparison.md says."""
 
 from __future__ import annotations
 

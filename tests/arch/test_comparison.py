@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from airflow_hiveacid.cli.definition import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs" / "comparison.md"
+PAGE: Final = ROOT / "docs" / "evidence" / "comparison.md"
 SOURCES: Final = ROOT / "docs" / "evidence" / "comparison-sources.md"
 COLUMNS: Final = ["this one", "Databricks", "Amazon", "Google", "Spark", "Cosmos"]
 ENTRIES: Final = ["this one", "tests", *COLUMNS[1:]]

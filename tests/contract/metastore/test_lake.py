@@ -1,4 +1,4 @@
-"""The example of docs/how-to/use-tables-in-python.md, against each metastore."""
+"""The examples of use-tables-in-python.md and notebook.md in docs, against each metastore."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from airflow_hiveacid.format.errors import SnapshotClosedError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.session import Session
+from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.bench import Bench
+from tests.support.documents import DOCS, python_blocks
 
 DAY = date(2026, 1, 31)
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(8,2)"))
@@ -80,5 +82,22 @@ def test_tables_are_read_and_changed_without_spark(bench: Bench, lake: Lake) -> 
         scan.to_arrow()
     assert orders.scan().to_arrow()["id"].to_pylist() == [9]
     lake.close()
+    txns = [txn for txn in bench.client().open_txns_info() if txn.state is TxnState.OPEN]
+    assert txns == []
+
+
+def test_the_cells_of_the_notebook_page_read_rows_and_end_their_snapshot(
+    bench: Bench, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.table(f"{bench.db}.orders").append(rows(1, 7, price=1))
+    monkeypatch.setattr(acid, "connect", lambda _metastore: lake)
+    page = DOCS / "tutorial" / "notebook.md"
+    names: dict[str, object] = {}
+    for cell in python_blocks(page):
+        code = cell.replace('"demo.', f'"{bench.db}.')
+        exec(compile(code, page.name, "exec"), names)  # noqa: S102 - our own page
+    orders = names["orders"]
+    assert isinstance(orders, Table)
+    assert orders.schema.names == ["id", "price", "day"]
     txns = [txn for txn in bench.client().open_txns_info() if txn.state is TxnState.OPEN]
     assert txns == []
