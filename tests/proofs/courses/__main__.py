@@ -7,7 +7,8 @@
 
 W13, W14, W15 and W17 run with each system in its own process, one after the other; `all` is these
 four. The figures are in build/courses.json and build/courses-killed.json, those of W16 in
-build/courses-streams.json; those of a use case replace its former ones. `report` writes them into
+build/courses-streams.json; those of a use case replace its former ones. With `--small`, they are in
+build/courses-small.json and so on. `report` writes those of full size into
 docs/evidence/use-cases.md, with charts. It exits with 1 if a row is wrong, lost, doubled or half
 seen.
 """
@@ -38,9 +39,8 @@ from tests.proofs.courses.tables import IN_PYTHON, SETTINGS
 from tests.proofs.programs import Say, clocked, end_orderly, refuse_unknown
 
 _BUILD: Final = REPOSITORY / "build"
-_RECORDS: Final = _BUILD / "courses.json"
-_KILLED: Final = _BUILD / "courses-killed.json"
-_STREAMS: Final = _BUILD / "courses-streams.json"
+_KILLED: Final = "-killed"
+_STREAMS: Final = "-streams"
 _SMALL: Final = 0.002
 _WARM_UP: Final = 0.002
 _ALL: Final = "all"
@@ -90,10 +90,11 @@ def _run(case: UseCase, given: argparse.Namespace, say: Say) -> None:
         new += read_records(_part(system))
         killed += _read(_part(system, "killed"), [])
     setting = Setting.read_beside(_part(given.systems[0]))
-    former = read_records(_RECORDS) if _RECORDS.exists() else ()
-    write_records(_RECORDS, merged(former, new, [*USE_CASES]))
-    setting.write_beside(_records_of(case))
-    _write(_KILLED, {**_read(_KILLED, {}), **({case.name: killed} if killed else {})})
+    records, deaths = figures_file("", small=given.small), figures_file(_KILLED, small=given.small)
+    former = read_records(records) if records.exists() else ()
+    write_records(records, merged(former, new, [*USE_CASES]))
+    setting.write_beside(_of_case(case, records))
+    _write(deaths, {**_read(deaths, {}), **({case.name: killed} if killed else {})})
     for name, figures in report.figures(new).items():
         for system, figure in figures.items():
             say(
@@ -136,16 +137,21 @@ def _part(system: str, what: str = "records") -> Path:
     return FOLDER / f"courses-{system}-{what}.json"
 
 
-def _records_of(case: UseCase) -> Path:
+def figures_file(what: str, *, small: bool) -> Path:
+    """Return the file of the figures of all use cases."""
+    return _BUILD / f"courses{'-small' if small else ''}{what}.json"
+
+
+def _of_case(case: UseCase, records: Path) -> Path:
     """Return the name beside which the setting of a use case lies."""
-    return _RECORDS.with_name(f"courses-{case.name.lower()}.json")
+    return records.with_stem(f"{records.stem}-{case.name.lower()}")
 
 
 # ---- streams -------------------------------------------------------------------------------------
 
 
 def _run_streams(given: argparse.Namespace, say: Say) -> int:
-    is_good = True
+    is_good, file = True, figures_file(_STREAMS, small=given.small)
     for name in given.streams or _STREAM_NAMES:
         engine, source = name.split("-")
         course = streams.StreamCourse(
@@ -157,7 +163,7 @@ def _run_streams(given: argparse.Namespace, say: Say) -> int:
         say(f"{name}: {course.minutes:g} minutes, {course.kills} kills")
         folder = given.folder and given.folder / name
         outcome = streams.run_stream(course, say, folder)
-        _write(_STREAMS, {**_read(_STREAMS, {}), name: asdict(outcome)})
+        _write(file, {**_read(file, {}), name: asdict(outcome)})
         is_good &= not outcome.wrong
     return 0 if is_good else 1
 
@@ -166,15 +172,16 @@ def _run_streams(given: argparse.Namespace, say: Say) -> int:
 
 
 def _report(say: Say) -> None:
-    records = read_records(_RECORDS) if _RECORDS.exists() else ()
-    killed = _read(_KILLED, {})
+    file = figures_file("", small=False)
+    records = read_records(file) if file.exists() else ()
+    killed = _read(figures_file(_KILLED, small=False), {})
     for case in USE_CASES.values():
         found = [record for record in records if record.part == case.name]
         if found:
-            setting = Setting.read_beside(_records_of(case))
+            setting = Setting.read_beside(_of_case(case, file))
             report.write_case(_sized(case, found), found, setting, killed.get(case.name, []))
-    if _STREAMS.exists():
-        report.write_streams(_read(_STREAMS, {}))
+    if outcomes := _read(figures_file(_STREAMS, small=False), {}):
+        report.write_streams(outcomes)
     say(f"written into {report.PAGE.relative_to(REPOSITORY)}")
 
 

@@ -6,6 +6,7 @@ A chart has a title, two axes with units, a legend, and the same figures as text
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,14 +22,13 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """What the charts have in common. `series` are values by the name in the legend."""
+class Chart(ABC):
+    """What the charts have in common. `about` has the figures in words."""
 
     title: str
     x_label: str
     y_label: str
     about: str
-    """The figures in words."""
 
     def svg(self) -> str:
         """Return the chart as a document."""
@@ -49,19 +49,22 @@ class Chart:
         )
         return "\n".join([*parts, "</svg>", ""])
 
+    @abstractmethod
     def _names(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Return the names in the legend."""
 
+    @abstractmethod
     def _most(self) -> float:
-        raise NotImplementedError
+        """Return the highest value."""
 
+    @abstractmethod
     def _marks(self, top: float) -> Iterator[str]:
-        raise NotImplementedError
+        """Yield the elements of the figures; `top` is the highest value of the axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars(Chart):
-    """Groups of bars: a value for each group's name, by series."""
+    """Groups of bars. `groups` maps the group to the series to the value."""
 
     groups: Mapping[str, Mapping[str, float]]
 

@@ -48,12 +48,20 @@ class Course:
                 number = round_ * case.reads + again
                 self._timed("read", number, model.rows, partial(_read, table, model.rows))
         if case.erases:
-            self._begin("erase")
-            self._timed("erase", 0, model.rows, partial(table.erase, case.rounds))
+            self._erase(table, model.rows)
         self._begin("check")
         model.require(table.batches(), f"{self.system} after {case.name}")
         table.drop()
         shutil.rmtree(folder)
+
+    def _erase(self, table: CourseTable, rows: int) -> None:
+        """Erase deleted rows, and prove it; the proof must fail before."""
+        self._begin("erase and prove")
+        if (early := table.is_erased(self.case.rounds)) is True:
+            raise WrongRowsError(f"{self.system} proved an erasure before it erased")
+        self._timed("erase", 0, rows, partial(table.erase))
+        if early is not None:
+            self._timed("prove", 0, rows, partial(_prove, table, self.case.rounds))
 
     def _begin(self, stage: str) -> None:
         self.recorder.begin(f"{self.system} {self.name}: {stage}")
@@ -113,6 +121,13 @@ def write_change(case: UseCase, model: Model, round_: int, folder: Path) -> Path
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path, store_decimal_as_integer=True)
     return path
+
+
+def _prove(table: CourseTable, rounds: int) -> int:
+    """Prove that deleted rows are gone, and return 0 bytes written."""
+    if not table.is_erased(rounds):
+        raise WrongRowsError(f"{table.system} has files with rows that were erased")
+    return 0
 
 
 def _read(table: CourseTable, rows: int) -> int:

@@ -31,7 +31,8 @@ _WHATS: Final = {
     "change": "one round's change",
     "maintain": "compaction and cleaning, all rounds",
     "read": "read every column",
-    "erase": "erase: rewrite, remove old files, prove",
+    "erase": "erase: rewrite files, remove old ones",
+    "prove": "prove that they are gone",
 }
 _SUMS: Final = ("maintain",)
 _FLAT_WITHIN: Final = 1.1
@@ -114,7 +115,8 @@ def chart_of(case: UseCase, records: Sequence[Record]) -> Chart:
         for kind, field in (("wall", "seconds"), ("CPU", "cpu_seconds"))
     }
     return Bars(
-        title=f"{case.name}: seconds of one round's change, of {case.changes:,} in {case.rows:,}",
+        title=f"{case.name}: seconds of a change of {case.changes:,} in {case.rows:,} rows"
+        f"{', and of the erasure' if case.erases else ''}",
         x_label="work",
         y_label="seconds",
         about="; ".join(

@@ -33,7 +33,6 @@ from airflow_hiveacid.lake.table import Table
 from tests.proofs.bench import acid, systems
 from tests.proofs.bench.lab import Lab
 from tests.proofs.bench.queries import read_everything
-from tests.proofs.bench.recorder import WrongRowsError
 from tests.proofs.bench.records import OURS
 from tests.proofs.bench.sales import KEY, OPERATION
 from tests.proofs.courses.cases import PARTS, UseCase
@@ -68,8 +67,12 @@ class CourseTable(Protocol):
         """Do what the system's users do after each round."""
         ...
 
-    def erase(self, rounds: int) -> int:
-        """Remove deleted rows from all files, after this many rounds."""
+    def erase(self) -> int:
+        """Remove deleted rows from all files."""
+        ...
+
+    def is_erased(self, rounds: int) -> bool | None:
+        """Prove that no file has a row that a round deleted; None if the system proves nothing."""
         ...
 
     def read(self) -> int:
@@ -129,16 +132,12 @@ class SparkTable(acid.AcidTable):
         acid.run_job(self.lab, CleanSpec.of_table(self.name))
         return size_bytes
 
-    def erase(self, rounds: int) -> int:
-        if self.is_erased(rounds):
-            raise WrongRowsError("files of deleted rows were found to be gone before the cleaning")
-        size_bytes = self._rewrite()
-        if not self.is_erased(rounds):
-            raise WrongRowsError("rows are left after the cleaning")
+    def erase(self) -> int:
+        size_bytes = self._compact(CompactionChoice.MAJOR)
+        acid.run_job(self.lab, CleanSpec.of_table(self.name))
         return size_bytes
 
     def is_erased(self, rounds: int) -> bool:
-        """Prove that no file has a row that was deleted in a round."""
         proof = ProveErasureSpec(target=self.name, where=f"{KEY} % {PARTS} < {rounds}")
         details: Any = acid.run_job(self.lab, proof).details
         return bool(details["erasure"]["proved"])
@@ -151,11 +150,6 @@ class SparkTable(acid.AcidTable):
     def batches(self) -> Iterator[pa.RecordBatch]:
         with self.frame() as rows:
             yield from exported(rows, self.lab.folder / "exported")
-
-    def _rewrite(self) -> int:
-        size_bytes = self._compact(CompactionChoice.MAJOR)
-        acid.run_job(self.lab, CleanSpec.of_table(self.name))
-        return size_bytes
 
 
 def keys_of(case: UseCase) -> tuple[str, ...]:
@@ -203,7 +197,7 @@ class PythonTable(SparkTable):
         with self._open() as table:
             yield from table.scan().to_batches()
 
-    def _rewrite(self) -> int:
+    def erase(self) -> int:
         with self._open() as table:
             size_bytes = table.compact("major").size_bytes
             table.clean()
@@ -286,10 +280,13 @@ class _PeerTable(ABC):
         every = self.case.compacts_every
         return self._compact() if every and (round_ + 1) % every == 0 else 0
 
-    def erase(self, rounds: int) -> int:  # noqa: ARG002 - of the protocol
+    def erase(self) -> int:
         size_bytes = self._compact()
         self._expire()
         return size_bytes
+
+    def is_erased(self, rounds: int) -> None:  # noqa: ARG002 - of the protocol
+        return
 
     def read(self) -> int:
         with self.inner.frame() as rows:
