@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -371,8 +371,9 @@ def create(lab: Lab, system: str, name: str, case: UseCase) -> CourseTable:
     """Create an empty table of a system."""
     if system in (OURS, IN_PYTHON):
         return {OURS: SparkTable, IN_PYTHON: PythonTable}[system].of(lab, name, case)
-    inner: Any = systems.SYSTEMS[system].create(lab, name, COLUMNS)
-    table = {"delta": _Delta, "iceberg": _Iceberg}[system](inner=inner, case=case, lab=lab)
+    kinds: Mapping[str, Callable[..., _PeerTable]] = {"delta": _Delta, "iceberg": _Iceberg}
+    inner = systems.SYSTEMS[system].create(lab, name, COLUMNS)
+    table = kinds[system](inner=inner, case=case, lab=lab)
     table.create()
     return table
 
