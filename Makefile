@@ -23,7 +23,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside versions rehearsal wheels
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts courses differential airflow interleavings pages lowest beside versions rehearsal wheels
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -86,6 +86,10 @@ bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look,
 	$(SPARK) -m tests.proofs.bench $(BENCH)
 	$(if $(filter --changes --cliffs --compaction,$(BENCH)),,$(SPARK) -m tests.proofs.bench --compaction $(BENCH))
 	$(AIRFLOW) -m tests.proofs.bench.tasks
+
+courses: setup build/kafka-client/ready ## use cases of large changes and of streams, beside Delta and Iceberg; COURSE="W14 --small" for one
+	@tools/system_packages.sh test
+	$(SPARK) -m tests.proofs.courses $(COURSE)
 
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
 	@tools/system_packages.sh test
@@ -197,6 +201,12 @@ build/spark-classes/ready: tests/support/short_jvms.py | .venv-spark/ready
 build/airflow-postgres/ready: Makefile constraints.txt | .venv/ready
 	rm -rf build/airflow-postgres
 	$(AIRFLOW) $(PIP) install --quiet --no-deps --constraint constraints.txt --target build/airflow-postgres psycopg2-binary asyncpg==0.32.0
+	@touch $@
+
+# With which a program in Python speaks to Kafka.
+build/kafka-client/ready: Makefile | .venv-spark/ready
+	rm -rf build/kafka-client
+	$(SPARK) $(PIP) install --quiet --no-deps --target build/kafka-client confluent-kafka==2.16.1
 	@touch $@
 
 build/uv/bin/uv: | base-packages

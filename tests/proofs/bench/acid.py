@@ -14,15 +14,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
@@ -40,6 +41,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
+from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.reading.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -48,6 +50,7 @@ from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.insert import insert
 from spark_apps.merge import merge
+from spark_apps.transaction import transaction
 from spark_apps.update import update
 from tests.proofs.bench import data, recorder, records, sales, yardsticks
 from tests.proofs.bench.lab import Lab
@@ -61,6 +64,8 @@ _JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "compact": compact,
     "compact_tables": compact,
     "clean": clean,
+    "prove_erasure": prove_erasure,
+    "transaction": transaction,
 }
 _CHANGES: Final = tuple(
     MergeClause(when=when, action=action, condition=f"s.{sales.OPERATION} = '{code}'")
@@ -90,11 +95,13 @@ class AcidTable:
         name: str,
         columns: Sequence[Column] = sales.COLUMNS,
         partition_columns: Sequence[Column] = (),
+        **layout: Any,  # noqa: ANN401 - fields of `NewTable`
     ) -> AcidTable:
         new = NewTable(
             ref=TableRef(DATABASE, name),
             columns=tuple(columns),
             partition_columns=tuple(partition_columns),
+            **layout,
             # Otherwise a minor compaction that meets delete events becomes a major one.
             parameters={ONLY_HIVE_4_READS: "true"},
         )
@@ -259,10 +266,14 @@ class AcidTable:
 
 def run_job(lab: Lab, job: Job) -> JobResult:
     """Run a job in the laboratory's session, with its own connection."""
-    spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=lab.endpoint, job=job)
+    return run_job_in(lab.spark, lab.endpoint, job, _job_key(type(job).__name__))
+
+
+def run_job_in(spark: SparkSession, endpoint: MetastoreEndpoint, job: Job, key: str) -> JobResult:
+    """Run a job in a session, with its own connection; it is done once for each key."""
+    spec = JobSpec(job_key=key, metastore=endpoint, job=job)
     with connect(spec.metastore) as client:
-        context = JobContext.of(lab.spark, spec, client, _ignore_step)
-        return _JOB_FUNCTIONS[spec.kind](context)
+        return _JOB_FUNCTIONS[spec.kind](JobContext.of(spark, spec, client, _ignore_step))
 
 
 def _parquet(path: Path) -> SourceSpec:

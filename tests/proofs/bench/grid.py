@@ -9,7 +9,7 @@ from typing import Final
 from rich.table import Table
 
 from tests.proofs.bench.lab import Setting
-from tests.proofs.bench.records import Finding, Pair
+from tests.proofs.bench.records import Finding, Pair, Record
 from tests.support.documents import put_between
 
 _MEBI: Final = 1 << 20
@@ -60,11 +60,11 @@ def page(
     setting: Setting,
 ) -> str:
     """Return a page with the setting and these tables between the two lines of a mark."""
-    blocks = [_setting_text(setting, figures), *(grid.markdown() for grid in grids)]
+    blocks = [setting_text(setting, figures), *(grid.markdown() for grid in grids)]
     return put_between(text, f"{mark}: {_WRITER}", "\n\n".join(blocks))
 
 
-def _setting_text(setting: Setting, figures: Sequence[Pair | Finding]) -> str:
+def setting_text(setting: Setting, figures: Sequence[Pair | Finding | Record]) -> str:
     """Return a list of what the figures were measured on, and what else ran meanwhile."""
     lines = (
         f"{setting.cores} cores and {setting.memory_gib} GiB, {setting.kernel}, local disk.",
@@ -77,7 +77,7 @@ def _setting_text(setting: Setting, figures: Sequence[Pair | Finding]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _share_of_others(figures: Sequence[Pair | Finding]) -> float:
+def _share_of_others(figures: Sequence[Pair | Finding | Record]) -> float:
     others = sum(figure.other_cpu_seconds for figure in figures)
     own = sum(figure.cpu_seconds for figure in figures)
     return others / (own + others) if own + others else 0.0

@@ -64,11 +64,11 @@ class _Peer(ABC):
         return {"major": self._compact}
 
     def update(self) -> int:
-        return self._sql(_UPDATE.format(table=self.name))
+        return self.run_sql(_UPDATE.format(table=self.name))
 
     def merge(self, source: Path) -> int:
         self._read(source).createOrReplaceTempView("changes")
-        return self._sql(_MERGE.format(table=self.name))
+        return self.run_sql(_MERGE.format(table=self.name))
 
     def yardstick(self) -> None:
         """Return None: Spark alone reads neither deletion vectors nor row positions."""
@@ -82,7 +82,8 @@ class _Peer(ABC):
         """
         return
 
-    def _sql(self, *statements: str) -> int:
+    def run_sql(self, *statements: str) -> int:
+        """Run statements, and return the bytes of the files that this adds."""
         return self._adding(lambda: [self.spark.sql(one).collect() for one in statements])
 
     def _adding(self, work: Callable[[], object]) -> int:
@@ -128,7 +129,7 @@ class DeltaTable(_Peer):
     def delete(self, keys: Path) -> int:
         """Delete the rows of these keys, by MERGE, since its DELETE takes no subquery."""
         self._read(keys).createOrReplaceTempView("gone")
-        return self._sql(
+        return self.run_sql(
             f"MERGE INTO {self.name} t USING gone s ON t.{KEY} = s.{KEY} WHEN MATCHED THEN DELETE"
         )
 
@@ -142,7 +143,7 @@ class DeltaTable(_Peer):
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _compact(self) -> int:
-        return self._sql(f"OPTIMIZE {self.name}", f"REORG TABLE {self.name} APPLY (PURGE)")
+        return self.run_sql(f"OPTIMIZE {self.name}", f"REORG TABLE {self.name} APPLY (PURGE)")
 
     def _save(self, source: Path, mode: str) -> int:
         return self._adding(
@@ -190,7 +191,7 @@ class IcebergTable(_Peer):
 
     def delete(self, keys: Path) -> int:
         self._read(keys).createOrReplaceTempView("gone")
-        return self._sql(f"DELETE FROM {self.name} WHERE {KEY} IN (SELECT {KEY} FROM gone)")
+        return self.run_sql(f"DELETE FROM {self.name} WHERE {KEY} IN (SELECT {KEY} FROM gone)")
 
     def fork(self, name: str) -> IcebergTable:
         """Return the same snapshot of the same table, made current; `name` is not needed."""
@@ -214,7 +215,7 @@ class IcebergTable(_Peer):
             "remove-dangling-deletes": "true",
         }
         texts = ", ".join(f"'{text}'" for pair in options.items() for text in pair)
-        return self._sql(
+        return self.run_sql(
             f"CALL {_ICEBERG}.system.rewrite_data_files("
             f"table => '{self._catalog_name}', options => map({texts}))"
         )
@@ -255,7 +256,7 @@ def _bytes_below(path: Path) -> int:
 
 def _delta_settings(folder: Path) -> dict[str, str]:
     return {
-        "spark.jars": _jars(_DELTA_JARS, folder / "jars" / _DELTA),
+        "spark.jars": jars_below(_DELTA_JARS, folder / "jars" / _DELTA),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
@@ -268,7 +269,7 @@ def _delta_settings(folder: Path) -> dict[str, str]:
 
 def _iceberg_settings(folder: Path) -> dict[str, str]:
     return {
-        "spark.jars": _jars(_ICEBERG_JARS, folder / "jars" / _ICEBERG),
+        "spark.jars": jars_below(_ICEBERG_JARS, folder / "jars" / _ICEBERG),
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
@@ -295,7 +296,13 @@ _DEPENDENCY: Final = (
 )
 
 
-def _jars(jars: Sequence[str], folder: Path) -> str:
+def pom(jars: Sequence[str]) -> str:
+    """Return a Maven project that depends on jars; each is `group:artifact:version`."""
+    lines = [_DEPENDENCY.format(*jar.split(":")) for jar in jars]
+    return _POM.format(dependencies="\n".join(lines))
+
+
+def jars_below(jars: Sequence[str], folder: Path) -> str:
     """Return the paths of jars in a folder, separated by commas; download missing ones.
 
     Each is `group:artifact:version`, without its dependencies, which must be named, too.
@@ -307,22 +314,22 @@ def _jars(jars: Sequence[str], folder: Path) -> str:
     parts = [jar.split(":") for jar in jars]
     files = [folder / f"{artifact}-{version}.jar" for _, artifact, version in parts]
     if not all(file.is_file() for file in files):
-        _fetch("\n".join(_DEPENDENCY.format(*part) for part in parts), folder)
+        _fetch(pom(jars), folder)
     return ",".join(map(str, files))
 
 
-def _fetch(dependencies: str, folder: Path) -> None:
+def _fetch(project: str, folder: Path) -> None:
     program = shutil.which("mvn")
     if program is None:
         raise MissingProgramError("mvn", "install Maven (Debian: apt-get install maven)")
     folder.mkdir(parents=True, exist_ok=True)
-    pom, log = folder / "pom.xml", folder / "maven.log"
-    pom.write_text(_POM.format(dependencies=dependencies))
+    file, log = folder / "pom.xml", folder / "maven.log"
+    file.write_text(project)
     goal = f"{DEPENDENCY_PLUGIN}:copy-dependencies"
     options = [f"-DoutputDirectory={folder}", "-DexcludeTransitive=true"]
     with log.open("w") as output:
         status = subprocess.run(
-            [program, "--batch-mode", "-f", str(pom), goal, *options],
+            [program, "--batch-mode", "-f", str(file), goal, *options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
