@@ -45,7 +45,9 @@ def run_statements(
     check_order([change.step for change in changes])
     one = changes[0]
     not_kept = (
-        SEVERAL if len(changes) > 1 else why_not_kept(one.table, one.operations, reads_tables=False)
+        SEVERAL
+        if len(changes) > 1
+        else why_not_kept(one.table, one.operations, reads_tables=False, copies_files=False)
     )
     return Run(
         job=job, changes=changes, work_of=partial(ArrowWork, job, limits), not_kept=not_kept
