@@ -71,9 +71,10 @@ def test_a_partition_is_compacted_in_this_process_with_the_result_of_a_driver(
     without_spark(monkeypatch)
     result = compact_in_process(lake.job(MAJOR, key="k"))
     assert (result.status, lake.rows) == (JobStatus.COMMITTED, ROWS)
-    (outcome,) = result.details["compactions"]  # type: ignore[misc,union-attr]
-    assert (outcome["kind"], outcome["rows"], outcome["done"]) == ("major", 2, True)  # type: ignore[index,call-overload]
-    assert outcome["outputs"] == [name for name in directories(lake) if "base" in name]  # type: ignore[index,call-overload]
+    details: Any = result.details
+    (outcome,) = details["compactions"]
+    assert (outcome["kind"], outcome["rows"], outcome["done"]) == ("major", 2, True)
+    assert outcome["outputs"] == [name for name in directories(lake) if "base" in name]
     again = in_spark(lake.job(MAJOR, key="k", attempt=2))
     assert again.status is JobStatus.NOTHING_TO_DO
 

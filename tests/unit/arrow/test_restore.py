@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,9 +43,10 @@ def to(version: int, *, plan_only: bool = False) -> RestoreSpec:
 
 def told(result: JobResult) -> dict[str, tuple[str, int, int, int]]:
     """What the result says of each partition: how, and rows that come, go and stay."""
+    details: Any = result.details
     return {
         one["partition"]: (one["how"], one["come"], one["go"], one["stay"])
-        for one in result.details["restore"]  # type: ignore[union-attr,index]
+        for one in details["restore"]
     }
 
 
@@ -124,7 +125,9 @@ def test_every_kind_of_change_is_undone_in_any_table(
 ) -> None:
     if not few:
         request.getfixturevalue("bases")
-    bucketed = {"bucket_columns": ("id",), "num_buckets": buckets} if buckets else {}
+    bucketed: dict[str, Any] = {}
+    if buckets:
+        bucketed = {"bucket_columns": ("id",), "num_buckets": buckets}
     lake = made(server, clock, tmp_path, **bucketed)
     lake.insert(*[(n, f"n{n}", "0.25") for n in range(20)])
     first = lake.rows
