@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from functools import partial
 
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow.restore import restore
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import statements
 from airflow_hiveacid.jobs.specs.job import kind_of
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.transactions import check_order, numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.table_view import TableView, view_of
+from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.event_files import WritePlan, staged_files, write_here
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedFile
@@ -28,13 +32,15 @@ log = logging.getLogger("hiveacid")
 
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
-    """Run a job's statements in this process, as one transaction; see `Run.result`."""
+    """Run a job's statements or restore in this process, as one transaction; see `Run.result`."""
+    if isinstance(job.spec.job, RestoreSpec):
+        return restore(job, limits, lambda change: run_statements(job, [change], limits))
     specs = simple.simple_specs(job.spec.job)
     changes: list[ArrowStatement] = []
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
             statement = simple.simple_statement(spec, _table(job, spec))
-            changes.append(planned(kind_of(spec), statement, job.client))
+            changes.append(planned(kind_of(spec), statement, job.client, limits))
     return run_statements(job, changes, limits)
 
 
@@ -45,7 +51,14 @@ def run_statements(
     check_order([change.step for change in changes])
     one = changes[0]
     not_kept = (
-        SEVERAL if len(changes) > 1 else why_not_kept(one.table, one.operations, reads_tables=False)
+        SEVERAL
+        if len(changes) > 1
+        else why_not_kept(
+            one.table,
+            one.operations,
+            reads_tables=False,
+            copies_files=one.make_files is not None,
+        )
     )
     return Run(
         job=job, changes=changes, work_of=partial(ArrowWork, job, limits), not_kept=not_kept
@@ -56,7 +69,7 @@ def _table(job: WritingJob, spec: simple.SimpleSpec) -> TableInfo:
     match spec:
         case statements.InsertSpec():
             return job.with_constraints(job.insertable_table(spec.target))
-        case statements.TruncateSpec():
+        case statements.TruncateSpec() | statements.LoadSpec():
             return job.insertable_table(spec.target)
         case statements.UpdateSpec():
             return job.with_constraints(job.changeable_table(spec.target, "UPDATE"))
@@ -84,9 +97,11 @@ class ArrowWork(StatementWork[ArrowStatement, TableView]):
         change: ArrowStatement,
         plan: WritePlan,
         view: TableView,
-        touched: Touched,  # noqa: ARG002 - of the base class
+        touched: Touched,
     ) -> tuple[StagedFile, ...]:
         """Stage the files of a statement that sees `view`."""
+        if change.make_files is not None:
+            return change.make_files(plan, view, partial(self._as_of, change.table, touched))
         if change.make_events is None:
             return ()
         events = change.make_events(view, self._limits)
@@ -99,3 +114,8 @@ class ArrowWork(StatementWork[ArrowStatement, TableView]):
         files = staged_files(plan, write_here(plan, events.batches))
         log.info("staged files=%d table=%s", len(files), plan.table.ref)
         return files
+
+    def _as_of(self, table: TableInfo, touched: Touched, version: VersionSpec) -> TableView:
+        client, txn = self._job.client, self._write.txn
+        past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
+        return view_of(client, table, txn.snapshot, touched, past=past)

@@ -14,13 +14,15 @@ class Limits:
     `rows` and `key_bytes` count the rows, and the stored bytes of the key and identity columns, in
     the stripes that statistics cannot exclude. One core decodes and looks up 10 million bigint keys
     in 2 s. `changed_rows` counts the rows to delete, update and insert; `memory_bytes`, at most
-    2 GiB, limits these rows' keys, row IDs and new values.
+    2 GiB, limits these rows' keys, row IDs and new values. `file_bytes` limits the files that LOAD
+    DATA copies, or a compaction reads.
     """
 
     rows: int = 20_000_000
     key_bytes: int = 32 << 20
     changed_rows: int = 100_000
     memory_bytes: int = 512 << 20
+    file_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
         """Refuse more memory than Arrow's strings can address."""
@@ -54,9 +56,21 @@ class Limits:
                 limit="memory_bytes",
             )
 
+    def check_files(self, size_bytes: int) -> None:
+        """Raise a SparkNeededError if there are too many bytes of files to copy."""
+        if size_bytes > self.file_bytes:
+            raise SparkNeededError(
+                reason=f"its files have {size_bytes} bytes, more than {self.file_bytes}",
+                limit="file_bytes",
+            )
+
 
 DEFAULT_LIMITS = Limits()
 LIBRARY_LIMITS = Limits(
-    rows=2_000_000_000, key_bytes=16 << 30, changed_rows=20_000_000, memory_bytes=1 << 30
+    rows=2_000_000_000,
+    key_bytes=16 << 30,
+    changed_rows=20_000_000,
+    memory_bytes=1 << 30,
+    file_bytes=16 << 30,
 )
 """The limits of a program that has its rows in memory, and chose this process itself."""

@@ -1,7 +1,7 @@
 """Simple statements as events: what each locks, which rows it finds, and what it makes of them.
 
 Rows come as Arrow columns in the table's types: those of a spec's values (`SimpleStatement`), or
-those of a caller (`RowInsert`, `RowMerge`).
+those of a caller (`RowInsert`, `RowMerge`). LOAD DATA copies files.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from airflow_hiveacid.arrow.columns import (
     rows_that_meet,
 )
 from airflow_hiveacid.arrow.events import EventBatches, EventMaker, partition_keys
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.rows import Values, check_not_null
 from airflow_hiveacid.arrow.search import FileRows, Search, partition_constants
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ColumnUpdateError
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -45,17 +46,29 @@ from airflow_hiveacid.plan.statements.conditions import (
 )
 from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.loading import checked_load, copied_here
+from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.runs import PlannedStatement
 
 MakeEvents = Callable[[TableView, Limits], EventBatches]
 """A function that makes a statement's events from the table as the statement sees it."""
 
+MakeFiles = Callable[
+    [WritePlan, TableView, Callable[[VersionSpec], TableView]], tuple[StagedFile, ...]
+]
+"""A function that stages files, from the write plan, and the table as it is and as of a version."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowStatement(PlannedStatement):
-    """A simple statement that is ready to run; without `make_events`, it writes no rows."""
+    """A simple statement that is ready to run; without `make_events`, it writes no rows.
+
+    `make_files` stages files without events.
+    """
 
     make_events: MakeEvents | None
+    make_files: MakeFiles | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,10 +103,13 @@ class RowMerge:
     unchanged: Values = field(default_factory=dict)
 
 
-def planned(
-    kind: str, statement: simple.SimpleStatement | RowInsert | RowMerge, client: MetastorePort
+def planned(  # noqa: PLR0911 - one for each kind of statement
+    kind: str,
+    statement: simple.SimpleStatement | RowInsert | RowMerge,
+    client: MetastorePort,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> ArrowStatement:
-    """Return a statement with its locks and the function that makes its events."""
+    """Return a statement with its locks and the function that makes its events or files."""
     table = statement.table
     match statement:
         case simple.SimpleInsert():
@@ -123,6 +139,8 @@ def planned(
             return _merge(kind, statement, client)
         case simple.SimpleTruncate():
             return _truncate(kind, statement, client)
+        case simple.SimpleLoad():
+            return _load(kind, statement, client, limits)
         case _:
             assert_never(statement)
 
@@ -414,6 +432,27 @@ def _truncate(kind: str, statement: simple.SimpleTruncate, client: MetastorePort
         if values
         else Touched,
         empties=meant,
+    )
+
+
+# ---- LOAD DATA -----------------------------------------------------------------------------------
+
+
+def _load(
+    kind: str, statement: simple.SimpleLoad, client: MetastorePort, limits: Limits
+) -> ArrowStatement:
+    program = checked_load(
+        client, statement.table, statement.location, statement.partition, limits.check_files
+    )
+    operation = DataOperation.OVERWRITE if statement.overwrites else DataOperation.INSERT
+    return ArrowStatement(
+        kind=kind,
+        table=statement.table,
+        operations=frozenset({operation}),
+        make_events=None,
+        make_files=lambda plan, _view, _as_of: copied_here(program.copies(plan)),
+        fixed=program.fixed,
+        partitions=partial(Touched, names=program.fixed),
     )
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 
 import pyarrow as pa
 
-from airflow_hiveacid.arrow.scan import CORES, schema_of
+from airflow_hiveacid.arrow.compaction import compact_in_process
+from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
+from airflow_hiveacid.arrow.scan import schema_of
 from airflow_hiveacid.arrow.statements import planned
-from airflow_hiveacid.format.errors import CommitStateUnknownError, SparkNeededError
+from airflow_hiveacid.format.errors import CommitStateUnknownError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
@@ -24,21 +22,12 @@ from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
 from airflow_hiveacid.lake.statements import simple_condition
-from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
 from airflow_hiveacid.maintenance.health import measure
 from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.storage.acid.write.bucket_merge import (
-    BucketCompaction,
-    CompactedFile,
-    compact_bucket,
-)
-from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_plain
 from airflow_hiveacid.versions.history import TableHistory, history_of
-from airflow_hiveacid.writing.compact_tables import compact_tables
-from airflow_hiveacid.writing.compaction import CompactionEngine
 
 _NO_STATEMENT = TransactionSpec(statements=())
 
@@ -177,7 +166,11 @@ class Table(TableChanges[JobResult]):
             return clean_on_worker(job.client, job.spec, spec, lambda _: None)
 
     def compact(
-        self, choice: str = "auto", *, partition: str | None = None, max_bytes: int = 16 << 30
+        self,
+        choice: str = "auto",
+        *,
+        partition: str | None = None,
+        max_bytes: int = LIBRARY_LIMITS.file_bytes,
     ) -> JobResult:
         """Join deltas into larger files in this process, each partition in its own transaction.
 
@@ -201,19 +194,10 @@ class Table(TableChanges[JobResult]):
             partition=arguments.partition_name(partition),
         )
 
-        def check(plan: TablesPlan) -> None:
-            size = sum(outcome.bytes_in for _, outcome in plan.due)
-            if size > max_bytes:
-                raise SparkNeededError(
-                    reason=f"the compaction reads {size} bytes, more than {max_bytes}",
-                    table=self._ref,
-                    remedy="Compact fewer partitions, raise max_bytes, or use"
-                    " HiveAcidCompactOperator",
-                )
-
         self._snapshot = None
-        with self._session.job(spec) as job, ThreadPoolExecutor(CORES) as threads:
-            return compact_tables(job, ProcessCompactions(threads), check)
+        remedy = "Compact fewer partitions, raise max_bytes, or use HiveAcidCompactOperator"
+        with self._session.job(spec) as job:
+            return compact_in_process(job, max_bytes, remedy)
 
     def __repr__(self) -> str:
         info = self._info
@@ -235,43 +219,3 @@ class Table(TableChanges[JobResult]):
                 raise
         self._snapshot = None
         return result
-
-
-class ProcessCompactions(CompactionEngine):
-    """The tasks of compactions in threads of this process, as many as it has cores.
-
-    A task is not interrupted: a compaction that has lost its transaction ends before it publishes.
-    """
-
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self._threads = threads
-
-    @property
-    def job_id(self) -> str:
-        """The ID of this process."""
-        return f"python-{os.getpid()}"
-
-    @property
-    def at_once(self) -> int:
-        """The number of cores."""
-        return CORES
-
-    @property
-    def is_stopped(self) -> bool:
-        """False, because the tasks end with the process."""
-        return False
-
-    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - of the base class
-        """Run a block; its tasks are not cancelled."""
-        return nullcontext(self.stop)
-
-    def stop(self) -> None:
-        """Do nothing, because the tasks are not cancelled."""
-
-    def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
-        """Compact the buckets of one directory, side by side."""
-        return list(chain.from_iterable(self._threads.map(compact_bucket, works)))
-
-    def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
-        """Combine files of an insert-only table, side by side."""
-        return list(self._threads.map(compacted_plain, works))

@@ -18,9 +18,8 @@ from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, RestoreSpec,
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.row_change import (
-    HiveAcidRowChangeOperator,
+    InProcessOperator,
     SimpleStatementOperator,
-    StatementOperator,
 )
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
@@ -213,7 +212,7 @@ class HiveAcidTruncateOperator(SimpleStatementOperator):
         self.take_statement(locals())
 
 
-class HiveAcidLoadOperator(StatementOperator):
+class HiveAcidLoadOperator(SimpleStatementOperator):
     """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
 
     The files must have the table's format, ORC or Parquet, and the table's columns. All files are
@@ -248,7 +247,7 @@ class HiveAcidLoadOperator(StatementOperator):
 _WHICH = ("version", "timestamp", "tag")
 
 
-class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
+class HiveAcidRestoreOperator(InProcessOperator):
     """Restore exactly the rows that a table had at a version, in one transaction.
 
     Every partition gets the version's rows. If a partition had no rows at that version, or did not

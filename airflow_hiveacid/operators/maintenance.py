@@ -30,6 +30,8 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     """Compact a table or one of its partitions.
 
     The worker plans the compaction, and starts Spark only if a partition is due; see `on_worker`.
+    If the task or its connection sets `engine` to `auto` or `worker`, the worker compacts the due
+    partitions itself if they have at most 256 MiB to read in all.
 
     Args:
         table: `db.table`.
@@ -54,8 +56,8 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
             user than the worker (in cluster deploy mode, with a login for Spark, or with
             `env_vars`). The same applies if the task has `spark.hadoop.*` settings or a
             `properties_file`, or if the worker cannot read the table's files. With True, the worker
-            always plans; with False, always a driver. A requested minor or major compaction always
-            starts a driver.
+            always plans; with False, always a driver. A requested minor or major compaction starts
+            a driver, unless `engine` is set.
     """
 
     does = "Compacts {table} or one of its partitions; its rows do not change."
@@ -200,13 +202,14 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
 
 
 class HiveAcidCompactTablesOperator(ManyTablesOperator):
-    """Compact all transactional tables with matching names, with one Spark driver.
+    """Compact all transactional tables with matching names, with one task.
 
     Each partition is compacted in its own transaction, several at a time. If a partition fails, the
     others are compacted nevertheless. Then the task fails, and a retry compacts only partitions
     that still need it. Tables that this provider cannot compact are skipped, and the log gives the
     reason. If a table is named without a wildcard, it must exist and be supported. The worker plans
-    the compactions, and starts Spark only if a partition is due; see `on_worker`.
+    the compactions, and starts one Spark driver only if a partition is due, or compacts small
+    partitions itself; see `HiveAcidCompactOperator`.
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
 from functools import partial as bind
 from typing import Annotated, Any, Final
@@ -14,7 +13,6 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import StatementSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
@@ -29,9 +27,6 @@ from airflow_hiveacid.plan.statements.parameters import (
 )
 
 PARAMETERS: Final = "parameters"
-
-# Before these steps end, a transaction can be aborted without a trace.
-_ABORTABLE_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
 
 
 class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
@@ -76,32 +71,19 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
     ) -> None:
         super().__init__(engine=engine, **kwargs)
 
-    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
+    def done_on_worker(
+        self,
+        client: MetastorePort,
+        job: JobSpec,
+        named: Engine | None,  # noqa: ARG002 - of the base class
+    ) -> JobResult:
         """Run the job's statements in this process."""
         from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
 
         let_pandas_wait()
         from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
-        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
 
-        steps = StepClock()
-
-        def on_step(step: str) -> None:
-            steps.reached(step)
-            if step in _ABORTABLE_STEPS:
-                self.check_alive(step)
-
-        for finding in preflight(client):
-            self.log.warning("%s", finding)
-        self._spec = job  # a kill of the task aborts the transactions of this attempt
-        # A driver reads the spec from JSON, so both engines see the same values.
-        spec = JobSpec.parse(job.dump())
-        result = run_in_process(
-            WritingJob(spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step))
-        )
-        return dataclasses.replace(result, phases=steps.phases)
+        return self.run_here(client, job, run_in_process)
 
 
 class StatementOperator(HiveAcidRowChangeOperator):

@@ -1,17 +1,18 @@
 """The base classes of operators whose jobs often need no Spark, for one table or many.
 
 A cleaning, and a change of few rows by simple SQL, need no Spark; a compaction needs it only if a
-partition is due. `EngineOperator.run_one` decides between the worker and a driver.
+partition is due, and too large for the worker. `EngineOperator.run_one` decides between the worker
+and a driver.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial as bind
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from airflow.sdk import Context
 
@@ -21,6 +22,7 @@ from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
@@ -28,6 +30,9 @@ from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.writing.job import WritingJob
 
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
 # have other settings for the store.
@@ -39,6 +44,8 @@ _LEFT_TO_DRIVER: Final = (
     errors.UnsupportedTableError,
 )
 
+# Before these steps end, a transaction can be aborted without a trace.
+_ABORTABLE_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
 
 EngineName = Annotated[str | None, setting(arguments.or_none(bind(arguments.choice, Engine)))]
 
@@ -54,8 +61,9 @@ class EngineOperator(HiveAcidSparkOperator):
             the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`, or if the
             option `check_before_submit` is False, or if the worker cannot read or change the
             table's files. By default, the connection's `engine` applies. If that is not set either,
-            it is `auto` for compactions and cleanings, and `spark` for changes of rows
-            (docs/how-to/change-rows-without-spark.md says which changes the worker can run).
+            it is `auto` for cleanings, and `spark` for changes of rows and restores
+            (docs/how-to/change-rows-without-spark.md says which changes the worker can run). For
+            compactions it is `auto`, too, but then a driver compacts what the worker finds due.
     """
 
     usual_engine: ClassVar[Engine] = Engine.AUTO
@@ -87,14 +95,15 @@ class EngineOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec)
-        engine = self.chosen_engine or hook.settings.engine or self.usual_engine
+        named = self.chosen_engine or hook.settings.engine
+        engine = named or self.usual_engine
         why_spark = self._why_spark(engine) if result is None else ""
         if why_spark:
             self.log.info("a Spark driver does this job, because %s", why_spark)
         elif result is None and engine is not Engine.SPARK:
             try:
                 with self._with_advice(), hook.metastore() as client:
-                    result = self.done_on_worker(client, spec)
+                    result = self.done_on_worker(client, spec, named)
             except _LEFT_TO_DRIVER as error:
                 if engine is Engine.WORKER or self._is_killed:
                     raise
@@ -115,12 +124,41 @@ class EngineOperator(HiveAcidSparkOperator):
         engine: Engine | None = self.value_of("engine")
         return engine
 
-    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+    def done_on_worker(
+        self, client: MetastorePort, job: JobSpec, named: Engine | None
+    ) -> JobResult | None:
         """Do a job in this process; return its result, or None if it needs a driver.
 
-        After the errors in `_LEFT_TO_DRIVER`, nothing is changed, and a driver may still succeed.
+        `named` is the engine that the task or its connection names. After the errors in
+        `_LEFT_TO_DRIVER`, a driver may still succeed: nothing is changed, or, if some partitions
+        have failed, only the others.
         """
         raise NotImplementedError
+
+    def run_here(
+        self, client: MetastorePort, job: JobSpec, run: Callable[[WritingJob], JobResult]
+    ) -> JobResult:
+        """Run a job that writes in this process, as a driver does."""
+        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
+        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
+        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
+
+        steps = StepClock()
+
+        def on_step(step: str) -> None:
+            steps.reached(step)
+            if step in _ABORTABLE_STEPS:
+                self.check_alive(step)
+
+        for finding in preflight(client):
+            self.log.warning("%s", finding)
+        self._spec = job  # a kill of the task aborts the transactions of this attempt
+        # A driver reads the spec from JSON, so both engines see the same values.
+        spec = JobSpec.parse(job.dump())
+        terms = JobTerms.of(spec, on_step=on_step)
+        result = run(WritingJob(spec=spec, client=client, terms=terms))
+        return dataclasses.replace(result, phases=steps.phases)
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
@@ -188,8 +226,20 @@ class WorkerFirstOperator(EngineOperator):
             )
         return engine or older
 
-    def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
-        """Clean, or plan a compaction; return None if a partition must be compacted."""
+    def done_on_worker(
+        self, client: MetastorePort, job: JobSpec, named: Engine | None
+    ) -> JobResult | None:
+        """Clean, or plan a compaction; compact only if an engine is named in today's word.
+
+        Return None if a driver must compact a partition.
+        """
+        if isinstance(job.job, CompactSpec) and named and self.value_of("on_worker") is None:
+            from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
+
+            let_pandas_wait()
+            from airflow_hiveacid.arrow.compaction import compact_in_process  # noqa: PLC0415 - needs Arrow
+
+            return self.run_here(client, job, compact_in_process)
         from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
 
         return done_on_worker(client, job, self.check_alive)

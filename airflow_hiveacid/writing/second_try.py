@@ -55,13 +55,19 @@ class StagedWork:
 
 
 def why_not_kept(
-    table: TableInfo, operations: Collection[DataOperation], *, reads_tables: bool
+    table: TableInfo,
+    operations: Collection[DataOperation],
+    *,
+    reads_tables: bool,
+    copies_files: bool,
 ) -> str | None:
     """Return why a restart cannot use the staged files of a job's only statement, or None."""
     if set(operations) != {DataOperation.INSERT}:
         # A base or a dropped partition replaced rows that the change has read.
         is_overwrite = DataOperation.OVERWRITE in operations
         return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
+    if copies_files:
+        return "it copies existing files"
     if reads_tables:
         return "it reads another table"
     if not Staging(location=table.location, token=_ANY).renames:

@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, TransactionSpec, UpdateSpec
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
-from airflow_hiveacid.spark.statements import load as load_module
+from airflow_hiveacid.writing import loading as load_module
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab, Row
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain

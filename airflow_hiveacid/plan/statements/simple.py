@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeAction,
     MergeSpec,
     MergeWhen,
@@ -43,7 +44,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements import conditions, dml
-from airflow_hiveacid.plan.statements.columns import check_truncate, value_columns
+from airflow_hiveacid.plan.statements.columns import check_load, check_truncate, value_columns
 from airflow_hiveacid.plan.statements.constants import (
     UNFIT,
     Constant,
@@ -107,9 +108,19 @@ class SimpleTruncate:
     partition: Mapping[str, Constant]
 
 
-SimpleStatement = SimpleInsert | SimpleChange | SimpleMerge | SimpleTruncate
-SIMPLE_SPECS: Final = (InsertSpec, UpdateSpec, DeleteSpec, MergeSpec, TruncateSpec)
-SimpleSpec = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleLoad:
+    """A LOAD DATA of the files at a location into a partition, or a table without partitions."""
+
+    table: TableInfo
+    location: str
+    partition: PartitionName
+    overwrites: bool
+
+
+SimpleStatement = SimpleInsert | SimpleChange | SimpleMerge | SimpleTruncate | SimpleLoad
+SIMPLE_SPECS: Final = (InsertSpec, UpdateSpec, DeleteSpec, MergeSpec, TruncateSpec, LoadSpec)
+SimpleSpec = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec | LoadSpec
 
 
 def simple_specs(job: Job) -> tuple[SimpleSpec, ...]:
@@ -127,7 +138,9 @@ def simple_specs(job: Job) -> tuple[SimpleSpec, ...]:
 def check_kind(job: Job) -> SimpleSpec:
     """Return the spec of a job if its kind and its source may need no Spark, for any table."""
     if not isinstance(job, SIMPLE_SPECS):
-        raise SparkNeededError(reason="it is not INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
+        raise SparkNeededError(
+            reason="it is not INSERT, UPDATE, DELETE, MERGE, TRUNCATE or LOAD DATA"
+        )
     if isinstance(job, InsertSpec | MergeSpec):
         dml.check_source(job.source)
         if job.source.values is None or job.source.query:
@@ -145,6 +158,8 @@ def simple_statement(job: Job, table: TableInfo) -> SimpleStatement:
     `table` has its constraints. Raises InputError if the statement is invalid for this table.
     """
     spec = check_kind(job)
+    if isinstance(spec, LoadSpec):
+        return _load(spec, table)
     if table.kind is not TransactionalKind.FULL_ACID:
         raise SparkNeededError(reason="the table is insert-only")
     if isinstance(spec, TruncateSpec):
@@ -178,11 +193,8 @@ def _insert(spec: InsertSpec, table: TableInfo) -> SimpleInsert:
             values[name] = source.column(by_expression[expression], table, name)
     check_partition_values(table, values)
     partition = None
-    names = [column.name for column in table.partition_columns]
-    if names and set(fixed) == set(names):
-        constants = {name: [_stored(fixed[name], table, name)] for name in names}
-        check_partition_values(table, constants)
-        partition = partition_of(table, [constants[name][0] for name in names])
+    if fixed and len(fixed) == len(table.partition_columns):
+        partition = _fixed_partition(table, fixed)
     return SimpleInsert(table=table, rows=source.rows, values=values, partition=partition)
 
 
@@ -262,6 +274,17 @@ def _truncate(spec: TruncateSpec, table: TableInfo) -> SimpleTruncate:
         name.lower(): _stored(value, table, name.lower()) for name, value in spec.partition.items()
     }
     return SimpleTruncate(table=table, partition=values)
+
+
+def _load(spec: LoadSpec, table: TableInfo) -> SimpleLoad:
+    check_load(table, spec)
+    fixed = {name.lower(): value for name, value in spec.partition.items()}
+    return SimpleLoad(
+        table=table,
+        location=spec.location,
+        partition=_fixed_partition(table, fixed),
+        overwrites=spec.overwrite,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +381,13 @@ def check_partition_values(table: TableInfo, values: Columns) -> None:
                 raise SparkNeededError(
                     reason=f"the value {value!r} of {column.name} needs an escape"
                 )
+
+
+def _fixed_partition(table: TableInfo, texts: Mapping[str, str | None]) -> PartitionName:
+    """Return the partition of a PARTITION clause with all partition columns."""
+    values = {c.name: [_stored(texts[c.name], table, c.name)] for c in table.partition_columns}
+    check_partition_values(table, values)
+    return partition_of(table, [value for (value,) in values.values()])
 
 
 def _is_plain(text: str) -> bool:

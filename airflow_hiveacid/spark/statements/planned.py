@@ -20,7 +20,7 @@ from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
-from airflow_hiveacid.spark.statements.load import load_files, plan_load
+from airflow_hiveacid.spark.statements.load import copied_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -193,13 +193,12 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatemen
 def _load(job: JobContext, spec: specs.LoadSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client)
-    fixed = (program.partition,) if table.is_partitioned else None
     return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
         make_events=None,
-        make_files=lambda plan, _target, _as_of: load_files(job.spark, program, plan),
-        fixed=fixed,
-        partitions=lambda: Touched(names=fixed),
+        make_files=lambda plan, _target, _as_of: copied_files(job.spark, program.copies(plan)),
+        fixed=program.fixed,
+        partitions=lambda: Touched(names=program.fixed),
     )

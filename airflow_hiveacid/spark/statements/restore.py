@@ -1,175 +1,58 @@
-"""Restore of a table to a version, as one overwrite of the partitions that differ.
-
-Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event;
-one that is live only in the version is fetched from its old file, exact to the nanosecond. A
-partition that would need too many events gets a base. Files of an insert-only table are copied.
-
-The partitions that differ are determined before the locks are requested, after they are granted,
-and under the snapshot itself.
-"""
+"""Restore of a table to a version with Spark: rows are compared in frames (`writing.restoring`)."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import (
-    FileFormat,
-    PartitionInfo,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.request import NUMBER, free_name, partition_at
+from airflow_hiveacid.reading.request import NUMBER, free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
-from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
+from airflow_hiveacid.spark.statements.load import copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
-from airflow_hiveacid.spark.writing.work import CheckedStatement, TargetAsOf, run_changes
+from airflow_hiveacid.spark.writing.work import run_changes
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.loadable import LoadableFile
-from airflow_hiveacid.storage.plain.text_rows import is_compressed
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new
-from airflow_hiveacid.writing.event_files import WritePlan, partition_text, writer_options
-from airflow_hiveacid.writing.publish import StagedFile, empty_file
+from airflow_hiveacid.writing.event_files import WritePlan, partition_text
+from airflow_hiveacid.writing.loading import FileToCopy
+from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.restoring import Comparison, PlainComparison, Restoring
 
 _NOW, _THEN = "_now", "_then"
 
 
 def restore(job: JobContext) -> JobResult:
     """Restore a version's rows, or only plan it; raise VersionGoneError if they are unreadable."""
-    spec = job.job_of(RestoreSpec)
-    table = job.with_constraints(job.insertable_table(spec.target))
-    version = VersionSpec.parse(spec.version)
-    if spec.plan_only:
-        return _planned(job, table, version)
-    restoring = Restoring(job=job, table=table, version=version)
-    restoring.look()  # raises an error before a transaction begins
-    # Run even if nothing differs, because the ledger must record that this job is done. Otherwise a
-    # retry or a stalled copy of the job would undo later writes.
-    result = run_changes(job, [restoring.change()])
-    if result.status is JobStatus.COMMITTED and not _changes(restoring.outcomes):
-        return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
-    return result
+    restoring = Restoring[Target].of(job, _comparison)
+    table = restoring.table
+    change = old_rows.overwriting(
+        "restore", table, restoring.stage, restoring.touched, restoring.details
+    )
+    return restoring.result(
+        lambda: run_changes(job, [change]),
+        lambda snapshot, past: resolve_target(job.spark, job.client, table, snapshot, past=past),
+    )
 
 
-@dataclass(slots=True, kw_only=True)
-class Restoring:
-    """One restore in progress. Mutable: it stores the outcome of each partition."""
-
-    job: JobContext
-    table: TableInfo
-    version: VersionSpec
-    outcomes: tuple[RestoredPartition, ...] = field(default=())
-
-    def change(self) -> CheckedStatement:
-        """Return the restore as a statement of a transaction."""
-        return old_rows.overwriting(
-            "restore", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
-        )
-
-    def look(self) -> tuple[Differing, ...] | None:
-        """Return the roots that may differ; None if an earlier try may have restored them."""
-        try:
-            return differing_now(self.job.client, self.table, self.version)
-        except HiveAcidError:
-            if not Ledger.of(self.table).entries(self.job.spec.job_key):
-                raise
-            return None
-
-    def touched(self) -> Touched:
-        """Return the partitions that may differ, so that they can be locked."""
-        roots = self.look()
-        if roots is None or not self.table.is_partitioned:
-            return Touched()
-        warn_of_new(self.table, self.version, roots)
-        return Touched(names=nameable(tuple(root.info.name for root in roots)))
-
-    def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
-        """Stage the files that restore the version."""
-        comparison = _Comparison.of(now, as_of(self.version))
-        self.outcomes = comparison.outcomes()
-        ways: dict[Way, list[PartitionInfo]] = {way: [] for way in Way}
-        for info, outcome in zip(comparison.partitions, self.outcomes, strict=True):
-            ways[outcome.how].append(info)
-        files: tuple[StagedFile, ...] = ()
-        if isinstance(comparison, _PlainComparison):
-            files = comparison.copies(plan, ways[Way.BASE])
-        elif isinstance(comparison, _AcidComparison):
-            largest = max((outcome.come + outcome.stay for outcome in self.outcomes), default=0)
-            delta = dataclasses.replace(
-                plan,
-                insert_directory=dataclasses.replace(plan.delete_directory, is_delete=False),
-                options=writer_options(plan.table, self.job.client.generation, is_base=False),
-            )
-            changed = sum(o.come + o.go for o in self.outcomes if o.how is Way.DELTA)
-            files = (
-                *comparison.within(ways[Way.DELTA]).deltas(delta, changed),
-                *comparison.within(ways[Way.BASE]).bases(plan, largest),
-            )
-        directory = str(plan.insert_directory)
-        written = {file.partition for file in files}
-        empty = [
-            empty_file(plan.table, i.name, directory, plan.staging(i.name), plan.options)
-            for i in ways[Way.BASE]
-            if i.name not in written
-        ]
-        return (*files, *empty)
+def _comparison(now: Target, then: Target) -> Comparison[Target]:
+    if now.table.kind is TransactionalKind.INSERT_ONLY:
+        return _PlainComparison(now=now, then=then)
+    return _AcidComparison(now=now, then=then)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Comparison:
-    """The partitions that may differ, as two targets: `now`, and `then` (as of the version)."""
-
-    now: Target
-    then: Target
-
-    @staticmethod
-    def of(now: Target, then: Target) -> _AcidComparison | _PlainComparison:
-        """Compare a table's present state with a version."""
-        if then.past is None:
-            raise TypeError("`then` must be a target as of a version")
-        part, then = range_since(then.past), then.of_partitions(now.partitions)
-        # Use the files of all partitions, so that an incomplete version is refused whole.
-        both = zip(now.partitions, now.states, then.states, strict=True)
-        partitions = [info for info, state, _ in both if may_differ(state, part)]
-        plain = now.table.kind is TransactionalKind.INSERT_ONLY
-        kind = _PlainComparison if plain else _AcidComparison
-        return kind(now=now.of_partitions(partitions), then=then.of_partitions(partitions))
-
-    @property
-    def partitions(self) -> tuple[PartitionInfo, ...]:
-        return self.now.partitions
-
-    @property
-    def table(self) -> TableInfo:
-        return self.now.table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AcidComparison(_Comparison):
+@dataclass(frozen=True, kw_only=True)
+class _AcidComparison(Comparison[Target]):
     """A comparison of rows by row ID; writes and compactions do not change a row's ID."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
@@ -203,6 +86,14 @@ class _AcidComparison(_Comparison):
                 )
             )
         return tuple(outcomes)
+
+    def files(
+        self, plan: WritePlan, delta: WritePlan, outcomes: Sequence[RestoredPartition]
+    ) -> tuple[StagedFile, ...]:
+        largest = max((outcome.come + outcome.stay for outcome in outcomes), default=0)
+        changed = sum(o.come + o.go for o in outcomes if o.how is Way.DELTA)
+        deltas, bases = (self.within(self.chosen(outcomes, w)) for w in (Way.DELTA, Way.BASE))
+        return (*deltas.deltas(delta, changed), *bases.bases(plan, largest))
 
     def within(self, partitions: Sequence[PartitionInfo]) -> _AcidComparison:
         current, past = (target.of_partitions(partitions) for target in (self.now, self.then))
@@ -258,91 +149,24 @@ class _AcidComparison(_Comparison):
         _check_values(self.table, matches.select("row.*"), names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlainComparison(_Comparison):
-    """A comparison for rows without row IDs: all files of partitions that may differ are copied."""
+@dataclass(frozen=True, kw_only=True)
+class _PlainComparison(PlainComparison[Target]):
+    """A comparison for rows without row IDs."""
 
-    def outcomes(self) -> tuple[RestoredPartition, ...]:
-        go, come = ([0] * len(self.partitions) for _ in range(2))
-        for target, counts in ((self.now, go), (self.then, come)):
-            for number, rows in _rows_by_file(target).items():
-                counts[partition_at(number)] += rows
-        return tuple(
-            RestoredPartition.of(
-                come=come[index], go=go[index], stay=0, is_plain=True, partition=str(info.name)
-            )
-            for index, info in enumerate(self.partitions)
-        )
+    def rows_by_file(self, view: Target) -> Mapping[int, int]:
+        if not view.partitions:
+            return {}
+        position = free_name("position", view.table.column_names)
+        number = F.col(f"{quoted(position)}.{NUMBER}").alias("number")
+        counted = view.live_rows((), position).select(number).groupBy("number").count()
+        return {row["number"]: row["count"] for row in counted.collect()}
 
-    def _check_copyable(self, file: PlainFile) -> None:
-        """Refuse a compressed text file: its name shows the codec, but a copy gets a new name."""
-        if file.format is FileFormat.TEXT and is_compressed(file.key):
-            raise UnsupportedTableError(
-                table=self.table.ref,
-                detail=f"has the compressed text file {file.key} in that version, which cannot be"
-                " copied. Write the version's rows instead: TRUNCATE the partitions without rows in"
-                " that version, and run INSERT OVERWRITE ... SELECT ... FOR VERSION AS OF",
-            )
-
-    def copies(
-        self, plan: WritePlan, partitions: Sequence[PartitionInfo]
-    ) -> tuple[StagedFile, ...]:
-        if not partitions:
-            return ()
-        past = self.then.of_partitions(partitions)
+    def check(self, past: Target) -> None:
         if names := _demanded(self.table):
             _check_values(self.table, past.rows(names), names)
-        rows = _rows_by_file(past)
-        copies: list[FileToCopy] = []
-        numbers = dict.fromkeys((info.name for info in partitions), 0)
-        for number, file in past.plain_files:
-            info = partitions[partition_at(number)]
-            if not file.length:
-                continue
-            self._check_copyable(file)
-            root = (file.root or info.location).rstrip("/")
-            copies.append(
-                FileToCopy(
-                    number=BucketId(numbers[info.name]),
-                    source=LoadableFile(
-                        uri=f"{root}/{file.key}", length=file.length, rows=rows.get(number, 0)
-                    ),
-                    partition=info.name,
-                    staging=plan.staging(info.name),
-                    directory=str(plan.insert_directory),
-                    format=file.format,
-                )
-            )
-            numbers[info.name] += 1
-        for name, count in numbers.items():
-            if count > MAX_BUCKET_ID + 1:
-                raise UnsupportedTableError(
-                    table=self.table.ref,
-                    detail=f"has {count} files of that version in {str(name) or 'it'}, but a"
-                    f" directory may contain only {MAX_BUCKET_ID + 1}. Insert the version's rows"
-                    " instead: INSERT OVERWRITE ... SELECT from the version",
-                )
+
+    def copied(self, copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
         return copied_files(self.now.spark, copies)
-
-
-def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResult:
-    with job.snapshot(str(table.ref)) as snapshot:
-        if table.is_partitioned:
-            warn_of_new(table, version, differing_now(job.client, table, version))
-        past = past_of(job.client, table, version, snapshot.snapshot, taken_s=snapshot.taken_s)
-        target = resolve_target(job.spark, job.client, table, snapshot.snapshot)
-        version_target = resolve_target(job.spark, job.client, table, snapshot.snapshot, past=past)
-        outcomes = _Comparison.of(target, version_target).outcomes()
-    status = JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO
-    return job.result(status, TableRef.parse(job.job_of(RestoreSpec).target), _details(outcomes))
-
-
-def _changes(outcomes: Collection[RestoredPartition]) -> bool:
-    return any(outcome.how is not Way.NOTHING for outcome in outcomes)
-
-
-def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
-    return {"restore": [to_json(outcome) for outcome in outcomes]}
 
 
 def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
@@ -352,16 +176,6 @@ def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
         rows = spread(table, rows, writers_for(most), seed)
     # In a bucketed table a row stays in its bucket.
     return insert_events(rows)
-
-
-def _rows_by_file(target: Target) -> dict[int, int]:
-    """Return the number of rows in each non-empty file of an insert-only table, by file number."""
-    if not target.partitions:
-        return {}
-    position = free_name("position", target.table.column_names)
-    number = F.col(f"{quoted(position)}.{NUMBER}").alias("number")
-    counted = target.live_rows((), position).select(number).groupBy("number").count()
-    return {row["number"]: row["count"] for row in counted.collect()}
 
 
 def _demanded(table: TableInfo) -> tuple[str, ...]:

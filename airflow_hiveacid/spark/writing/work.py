@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
@@ -281,12 +280,11 @@ def _why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
     if len(changes) != 1:
         return SEVERAL
     change = changes[0]
-    if change.operations == {DataOperation.INSERT} and change.make_files is not None:
-        return "it copies existing files"
     return why_not_kept(
         change.table,
         change.operations,
         reads_tables=bool(change.tables or tables_of(change.source)),
+        copies_files=change.make_files is not None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, assert_never
@@ -62,14 +62,17 @@ def loadable_files(
     location: str,
     generation: MetastoreGeneration,
     partition: PartitionInfo | None = None,
+    *,
+    allow: Callable[[int], None] = lambda _: None,
 ) -> tuple[LoadableFile, ...]:
     """Check that all files at a location fit the table, and return the files sorted by name.
 
     `location` is a file, or a directory that contains only files; hidden files are ignored. The
     `generation` of the metastore limits the age of possible readers. `partition` is the partition
-    to load into, if it exists; it may lie outside the table's location. Raises SourceNotFoundError
-    if there is no file, and SourceUnreadableError if the location is inside the table's or has
-    directories, or a file cannot be loaded.
+    to load into, if it exists; it may lie outside the table's location. `allow` gets the size of
+    the files in bytes before they are read, and may refuse it. Raises SourceNotFoundError if there
+    is no file, and SourceUnreadableError if the location is inside the table's or has directories,
+    or a file cannot be loaded.
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):
@@ -78,7 +81,9 @@ def loadable_files(
             reason=f"it is inside {table.ref}, so its rows are already in that table",
         )
     check = partial(_checked, table, generation)
-    return tuple(side_by_side(check, _source_files(location)))
+    files = _source_files(location)
+    allow(sum(length for _, length in files))
+    return tuple(side_by_side(check, files))
 
 
 def _is_within(location: str, home: str) -> bool:

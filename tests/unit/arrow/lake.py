@@ -66,15 +66,17 @@ class Lake:
     def client(self) -> FakeClient:
         return FakeClient(self.server)
 
-    def run(
+    def run(self, job: Job, *, limits: Limits = DEFAULT_LIMITS, **others: Any) -> JobResult:  # noqa: ANN401
+        return run_in_process(self.job(job, **others), limits)
+
+    def job(
         self,
         job: Job,
         *,
         key: str | None = None,
-        limits: Limits = DEFAULT_LIMITS,
         attempt: int = 1,
         **others: Any,  # noqa: ANN401
-    ) -> JobResult:
+    ) -> WritingJob:
         self.jobs += 1
         spec = JobSpec(
             job_key=key or f"job {self.jobs}",
@@ -86,7 +88,7 @@ class Lake:
         )
         terms = JobTerms.of(spec, on_step=lambda step: self.at.pop(step, lambda: None)())
         terms = dataclasses.replace(terms, clock=self.clock)
-        return run_in_process(WritingJob(spec=spec, client=self.client, terms=terms), limits)
+        return WritingJob(spec=spec, client=self.client, terms=terms)
 
     def insert(self, *rows: Row, **others: Any) -> JobResult:  # noqa: ANN401
         return self.run(InsertSpec(target="default.s", source=values(self.table, *rows)), **others)

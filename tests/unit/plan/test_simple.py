@@ -24,11 +24,11 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -251,7 +251,7 @@ def test_an_update_of_constants_is_simple() -> None:
 @pytest.mark.parametrize(
     ("job", "why"),
     [
-        (LoadSpec(target="d.t", location="/x"), "it is not INSERT"),
+        (RebalanceSpec(target="d.t"), "it is not INSERT"),
         (InsertSpec(target="d.t", source=SourceSpec(table="d.x")), "its rows are not values"),
         (
             InsertSpec(target="d.t", source=source(i=[1], p=[1]), mode=InsertMode.OVERWRITE),

@@ -18,21 +18,22 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.statements.restore import Restoring, _Comparison, _PlainComparison
+from airflow_hiveacid.spark.reading.target import Target, resolve_target
+from airflow_hiveacid.spark.statements.restore import _comparison, _PlainComparison
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.writing.restoring import Restoring, differing
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import insert, put
 
 KEY = "dag/run/restore/-1"
 
 
-def restoring(client: FakeClient, table: TableInfo) -> Restoring:
+def restoring(client: FakeClient, table: TableInfo) -> Restoring[Target]:
     job: Any = SimpleNamespace(client=client, spec=SimpleNamespace(job_key=KEY))
-    return Restoring(job=job, table=table, version=VersionSpec(number=1))
+    return Restoring(job=job, table=table, version=VersionSpec(number=1), compare=_comparison)
 
 
 def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restored_it(
@@ -83,8 +84,7 @@ def test_a_restore_compares_only_partitions_that_were_written_since_the_version(
         no_spark: Any = None
         now = resolve_target(no_spark, client, table, snapshot)
         then = resolve_target(no_spark, client, table, snapshot, past=past)
-        found = _Comparison.of(now, then)
-        return [[d.high for d in state.live] for state in found.now.states]
+        return [[d.high for d in state.live] for state in differing(now, then)[0].states]
 
     for value in (1, 2):
         insert(client, table, value)

@@ -1,0 +1,90 @@
+"""Compactions in this process: the tasks of their buckets run in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from typing import Final
+
+from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS
+from airflow_hiveacid.arrow.scan import CORES
+from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
+    compact_bucket,
+)
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_plain
+from airflow_hiveacid.writing.compact_tables import compact_tables
+from airflow_hiveacid.writing.compaction import CompactionEngine
+from airflow_hiveacid.writing.job import WritingJob
+
+_REMEDY: Final = "Use engine='auto' or 'spark', or compact fewer partitions in one task"
+
+
+def compact_in_process(
+    job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = _REMEDY
+) -> JobResult:
+    """Run a compaction job in threads of this process.
+
+    Raises SparkNeededError, with the remedy, before anything is changed, if the partitions that are
+    due have more bytes to read in all.
+    """
+
+    def check(plan: TablesPlan) -> None:
+        size = sum(outcome.bytes_in for _, outcome in plan.due)
+        if size > most_bytes:
+            raise SparkNeededError(
+                reason=f"the compaction reads {size} bytes, more than {most_bytes}",
+                limit="file_bytes",
+                table=job.spec.job.target,
+                remedy=remedy,
+            )
+
+    with ThreadPoolExecutor(CORES) as threads:
+        return compact_tables(job, ProcessCompactions(threads), check)
+
+
+class ProcessCompactions(CompactionEngine):
+    """The tasks of compactions in threads of this process, as many as it has cores.
+
+    A task is not interrupted: a compaction that has lost its transaction ends before it publishes.
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+
+    @property
+    def job_id(self) -> str:
+        """The ID of this process."""
+        return f"python-{os.getpid()}"
+
+    @property
+    def at_once(self) -> int:
+        """The number of cores."""
+        return CORES
+
+    @property
+    def is_stopped(self) -> bool:
+        """False, because the tasks end with the process."""
+        return False
+
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - of the base class
+        """Run a block; its tasks are not cancelled."""
+        return nullcontext(self.stop)
+
+    def stop(self) -> None:
+        """Do nothing, because the tasks are not cancelled."""
+
+    def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+        """Compact the buckets of one directory, side by side."""
+        return list(chain.from_iterable(self._threads.map(compact_bucket, works)))
+
+    def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
+        """Combine files of an insert-only table, side by side."""
+        return list(self._threads.map(compacted_plain, works))

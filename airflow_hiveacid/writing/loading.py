@@ -1,0 +1,112 @@
+"""LOAD DATA by any engine: existing files, copied unchanged into a directory of a table.
+
+No row is read, because readers derive the row IDs of a loaded file from its path (Hive's
+OrcRawRecordMerger). Files are numbered in the order of their names, as in Hive (`Hive.copyFiles`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
+from airflow_hiveacid.format.errors import SourceUnreadableError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import data_file
+from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.writing.event_files import WritePlan
+from airflow_hiveacid.writing.publish import StagedFile
+
+# Loaded files contain plain rows, so they are named as in an insert-only table.
+_PLAIN: Final = TransactionalKind.INSERT_ONLY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileToCopy:
+    """A plan to copy one file, as plain values."""
+
+    number: BucketId
+    source: LoadableFile
+    partition: PartitionName
+    staging: Staging
+    directory: str
+    format: FileFormat
+
+    def staged(self, attempt: str) -> StagedFile:
+        """Return the copy of an attempt."""
+        return StagedFile(
+            partition=self.partition,
+            directory=self.directory,
+            bucket=self.number,
+            attempt=attempt,
+            rows=self.source.rows,
+            size_bytes=self.source.length,
+            kind=_PLAIN,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProgram:
+    """A checked LOAD DATA: the files, ordered by name, and their target partition."""
+
+    table: TableInfo
+    files: tuple[LoadableFile, ...]
+    partition: PartitionName
+
+    @property
+    def fixed(self) -> tuple[PartitionName, ...] | None:
+        """The partition that the statement names; None in a table without partitions."""
+        return (self.partition,) if self.table.is_partitioned else None
+
+    def copies(self, plan: WritePlan) -> list[FileToCopy]:
+        """Return the files to copy to staging."""
+        return [
+            FileToCopy(
+                number=BucketId(number),
+                source=file,
+                partition=self.partition,
+                staging=plan.staging(self.partition),
+                directory=str(plan.insert_directory),
+                format=self.table.storage.format,
+            )
+            for number, file in enumerate(self.files)
+        ]
+
+
+def checked_load(
+    client: MetastorePort,
+    table: TableInfo,
+    location: str,
+    partition: PartitionName,
+    allow: Callable[[int], None] = lambda _: None,
+) -> LoadProgram:
+    """Check every file of a LOAD DATA, and their number; `allow` first gets their size in bytes."""
+    existing = client.get_partitions(table, [partition]) if table.is_partitioned else ()
+    found = next(iter(existing), None)
+    files = loadable_files(table, location, client.generation, found, allow=allow)
+    if len(files) > MAX_BUCKET_ID + 1:
+        raise SourceUnreadableError(
+            source=location,
+            reason=f"it contains {len(files)} files, but a table's directory may contain at most"
+            f" {MAX_BUCKET_ID + 1}; load them in several statements",
+        )
+    return LoadProgram(table=table, files=files, partition=partition)
+
+
+def copied_here(copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
+    """Copy files to staging in this process, each with its own bucket number and partition."""
+    return tuple(side_by_side(lambda copy: copy.staged(copied(copy)), copies))
+
+
+def copied(copy: FileToCopy) -> str:
+    """Copy one file to a path unique to this attempt, and return the attempt."""
+    attempt = uuid.uuid4().hex
+    uri = copy.staging.attempt_path(copy.directory, data_file(copy.number, _PLAIN), attempt)
+    copy_file(copy.source, uri, copy.format)
+    return attempt

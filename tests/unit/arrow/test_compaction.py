@@ -1,0 +1,134 @@
+"""Compactions in one process: limits, kills, retries in the other engine, conflicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.arrow.compaction import compact_in_process
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import CompactionNotDoneError, SparkNeededError
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
+from airflow_hiveacid.writing import compact_tables
+from tests.unit.arrow.lake import Lake, made
+from tests.unit.arrow.test_statements import KilledError
+from tests.unit.spark.maintenance.rig import pretended_spark, without_spark
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.writing.job import WritingJob
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+MAJOR = CompactSpec.of_table("default.s", choice=CompactionChoice.MAJOR)
+# What a process that dies no longer asks of the metastore.
+_LAST_CALLS = ("mark_refused", "mark_failed", "abort_txn")
+
+
+@pytest.fixture
+def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
+    """A table with rows 1 and 3 in three deltas and a delete delta."""
+    lake = made(server, clock, tmp_path)
+    for number in (1, 2, 3):
+        lake.insert((number, "a", None))
+    lake.delete("id = 2")
+    return lake
+
+
+ROWS = [(1, "a", None), (3, "a", None)]
+
+
+def directories(lake: Lake) -> list[str]:
+    root = Path(lake.table.location.removeprefix("file:"))
+    return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
+
+
+def in_spark(job: WritingJob) -> JobResult:
+    return compact_tables.compact_tables(job, SparkCompactions(pretended_spark()))
+
+
+def die(lake: Lake, step: str, **job: Any) -> None:  # noqa: ANN401
+    """Compact in a process that is killed at a step."""
+
+    def killed() -> None:
+        for method in _LAST_CALLS:
+            lake.server.break_next(method, KilledError(), is_done=False)  # type: ignore[arg-type]
+        raise KilledError
+
+    lake.at[step] = killed
+    with pytest.raises(KilledError):
+        compact_in_process(lake.job(MAJOR, **job))
+    lake.server.faults.clear()
+
+
+def test_a_partition_is_compacted_in_this_process_with_the_result_of_a_driver(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    result = compact_in_process(lake.job(MAJOR, key="k"))
+    assert (result.status, lake.rows) == (JobStatus.COMMITTED, ROWS)
+    details: Any = result.details
+    (outcome,) = details["compactions"]
+    assert (outcome["kind"], outcome["rows"], outcome["done"]) == ("major", 2, True)
+    assert outcome["outputs"] == [name for name in directories(lake) if "base" in name]
+    again = in_spark(lake.job(MAJOR, key="k", attempt=2))
+    assert again.status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_compaction_of_more_bytes_needs_spark_and_changes_nothing(lake: Lake) -> None:
+    before = directories(lake)
+    with pytest.raises(SparkNeededError, match=r"reads \d+ bytes, more than 10\. Use engine="):
+        compact_in_process(lake.job(MAJOR), 10)
+    assert (directories(lake), lake.server.locks) == (before, {})
+
+
+@pytest.mark.parametrize("step", ["opened", "snapshot", "staged", "reads_locked", "published"])
+@pytest.mark.parametrize(("engine", "waits"), [("worker", 0), ("spark", 0), ("spark", 100)])
+def test_a_killed_compaction_is_done_by_a_retry_in_either_engine(
+    lake: Lake, step: str, engine: str, waits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    die(lake, step, key="k")
+    assert lake.rows == ROWS
+    lake.clock.advance(waits)
+    retry = in_spark if engine == "spark" else compact_in_process
+    result = retry(lake.job(MAJOR, key="k", attempt=2))
+    assert result.status in {JobStatus.COMMITTED, JobStatus.NOTHING_TO_DO}
+    assert lake.rows == ROWS
+    bases = [name for name in directories(lake) if name.startswith("base_")]
+    assert len(bases) == 1
+
+
+def test_a_compaction_gives_way_to_one_of_another_job(lake: Lake, server: FakeMetastore) -> None:
+    other = Lake(server=server, clock=lake.clock, table=lake.table, jobs=100)
+    refused: list[str] = []
+
+    def compete() -> None:
+        with pytest.raises(CompactionNotDoneError) as caught:
+            compact_in_process(other.job(MAJOR))
+        refused.append(str(caught.value))
+
+    lake.at["staged"] = compete
+    assert compact_in_process(lake.job(MAJOR)).status is JobStatus.COMMITTED
+    assert len(refused) == 1
+    assert lake.rows == ROWS
+
+
+def test_a_write_during_a_compaction_stays(lake: Lake, server: FakeMetastore) -> None:
+    other = Lake(server=server, clock=lake.clock, table=lake.table, jobs=100)
+    lake.at["staged"] = lambda: other.insert((9, "late", None))
+    compact_in_process(lake.job(MAJOR))
+    assert lake.rows == [*ROWS, (9, "late", None)]
+
+
+@pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
+def test_a_request_in_the_queue_is_served_in_this_process(lake: Lake) -> None:
+    lake.client.request_compaction(lake.table.ref, None, CompactionType.MAJOR)
+    queued = CompactSpec.of_table("default.s", choice=CompactionChoice.QUEUED)
+    assert compact_in_process(lake.job(queued)).status is JobStatus.COMMITTED
+    (entry,) = lake.client.show_compactions(lake.table.ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
