@@ -64,7 +64,7 @@ def write_orc(
     """Write rows with Spark and return their number, or None if Spark does not report it.
 
     `options` override the session's settings. Spark partitions the rows into directories by the
-    columns `by`. If the write fails, ignore any files in the directory.
+    columns `by`. Without a number, ignore any files in the directory, as after a failure.
     """
     spark = rows.sparkSession
     jvm = jvm_of(spark)
@@ -85,12 +85,11 @@ def write_orc(
     ]
     try:
         source = call_of_any_release(sql.execution.datasources.DataSource, arguments, not_given)
-        plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
         with unknown_calls():
+            plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
             written = dataset_of(spark, source.planForWriting(sql.SaveMode.ErrorIfExists, plan))
     except UnknownJavaCallError:
-        _log.warning("this release of Spark does not say how many rows it writes; they are counted")
-        rows.write.format("orc").options(**options).partitionBy(*by).save(directory)
+        _log.warning("this release of Spark does not say how many rows it writes; it writes none")
         return None
     try:
         with unknown_calls():

@@ -185,21 +185,17 @@ class Written:
         return step
 
 
-@pytest.mark.parametrize("missing", ["DataSource", "planForWriting", "ofRows"])
-def test_rows_are_written_without_a_count_if_spark_plans_no_write(
+@pytest.mark.parametrize("missing", ["DataSource", "logicalPlan", "planForWriting", "ofRows"])
+def test_spark_writes_no_rows_if_it_plans_no_write(
     missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for module in (flat_files, catalyst):
         monkeypatch.setattr(module, "jvm_of", lambda _: Java(missing))
     rows: Any = Written()
+    rows._jdf = Java(missing)
     with caplog.at_level(logging.WARNING):
         assert flat_files.write_orc(rows, "file:/d", {"a": "b"}, ["day"]) is None
-    assert rows.steps == [
-        ("format", ("orc",)),
-        ("options", {"a": "b"}),
-        ("partitionBy", ("day",)),
-        ("save", ("file:/d",)),
-    ]
+    assert rows.steps == []
     assert "does not say how many rows it writes" in caplog.text
 
 
