@@ -110,7 +110,7 @@ differential: setup ## generated expressions and statements, by Hive and by us; 
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.differential $(DIFFERENTIAL)
 
-clusters: setup ## every login, store and cluster that users have, against real servers; writes docs/evidence/clusters.md
+clusters: setup build/pyspark-$(OLDEST_SPARK)/ready ## every login, store and cluster that users have, against real servers; writes docs/evidence/clusters.md
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
