@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
@@ -23,6 +23,9 @@ from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_pl
 from airflow_hiveacid.writing.compact_tables import compact_tables
 from airflow_hiveacid.writing.compaction import CompactionEngine
 from airflow_hiveacid.writing.job import WritingJob
+
+_W = TypeVar("_W")
+_R = TypeVar("_R")
 
 _REMEDY: Final = "Use engine='auto' or 'spark', or compact fewer partitions in one task"
 
@@ -83,8 +86,19 @@ class ProcessCompactions(CompactionEngine):
 
     def buckets(self, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
         """Compact the buckets of one directory, side by side."""
-        return list(chain.from_iterable(self._threads.map(compact_bucket, works)))
+        return list(chain.from_iterable(self._each(compact_bucket, works)))
 
     def plain_files(self, works: Sequence[PlainCompaction]) -> list[CompactedFile]:
         """Combine files of an insert-only table, side by side."""
-        return list(self._threads.map(compacted_plain, works))
+        return self._each(compacted_plain, works)
+
+    def _each(self, task: Callable[[_W], _R], works: Sequence[_W]) -> list[_R]:
+        """Return each task's result, in order; an error waits for the running tasks.
+
+        Otherwise they would write into the staging directory after the abort has removed it.
+        """
+        futures = [self._threads.submit(task, work) for work in works]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            wait([future for future in futures if not future.cancel()])

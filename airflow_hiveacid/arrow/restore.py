@@ -166,6 +166,9 @@ class _FileComparison(PlainComparison[TableView]):
         files = [(number, file) for number, file in view.plain_files if file.length]
         if any(file.format is FileFormat.TEXT for _, file in files):
             raise SparkNeededError(reason="text files do not state their number of rows")
+        # Each block of an Avro file states its own rows, so counting reads whole files.
+        in_blocks = (file.length for _, file in files if file.format is FileFormat.AVRO)
+        self.limits.check_files(sum(in_blocks))
         counts = each_in_threads(
             lambda pair: rows_of(pair[1].format)(pair[1].fs, pair[1].path, pair[1].length), files
         )

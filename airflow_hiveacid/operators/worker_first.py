@@ -233,7 +233,8 @@ class WorkerFirstOperator(EngineOperator):
 
         Return None if a driver must compact a partition.
         """
-        if isinstance(job.job, CompactSpec) and named and self.value_of("on_worker") is None:
+        is_todays = self.value_of("engine") is not None or self.value_of("on_worker") is None
+        if isinstance(job.job, CompactSpec) and named and is_todays:
             from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
 
             let_pandas_wait()

@@ -255,6 +255,12 @@ def test_a_driver_compacts_unless_an_engine_is_named(
 
 
 @pytest.mark.usefixtures("_two_deltas")
+def test_the_older_word_beside_the_engine_starts_no_driver(spark: FakeSpark) -> None:
+    assert run_task(_compact(engine="worker", on_worker=True))["status"] == "committed"
+    assert spark.calls == []
+
+
+@pytest.mark.usefixtures("_two_deltas")
 def test_the_connection_names_the_engine_of_a_compaction(
     spark: FakeSpark, connections: Connections
 ) -> None:

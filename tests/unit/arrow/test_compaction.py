@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.arrow.compaction import compact_in_process
+from airflow_hiveacid.arrow import compaction
+from airflow_hiveacid.arrow.compaction import ProcessCompactions, compact_in_process
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CompactionNotDoneError, SparkNeededError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -132,3 +136,23 @@ def test_a_request_in_the_queue_is_served_in_this_process(lake: Lake) -> None:
     assert compact_in_process(lake.job(queued)).status is JobStatus.COMMITTED
     (entry,) = lake.client.show_compactions(lake.table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
+
+
+def test_an_error_waits_for_the_tasks_that_still_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = threading.Event(), list[str]()
+
+    def task(work: str) -> tuple[()]:
+        if work == "bad":
+            began.wait(5.0)
+            raise KilledError
+        began.set()
+        time.sleep(0.05)
+        ended.append(work)
+        return ()
+
+    monkeypatch.setattr(compaction, "compact_bucket", task)
+    works: Any = ["bad", "slow"]
+    with ThreadPoolExecutor(2) as threads:
+        with pytest.raises(KilledError):
+            ProcessCompactions(threads).buckets(works)
+        assert ended == ["slow"]

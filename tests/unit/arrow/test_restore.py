@@ -263,3 +263,17 @@ def test_text_files_need_spark_because_they_do_not_state_their_rows(
         lake.table(T).append(rows(2))
         with lake._session.job(to(1)) as job, pytest.raises(SparkNeededError, match="text files"):
             run_in_process(job)
+
+
+def test_avro_files_are_counted_only_within_the_limit(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(server, clock, tmp_path)
+    warehouse.create(kind=TransactionalKind.INSERT_ONLY, format=FileFormat.AVRO)
+    with warehouse.connect() as lake:
+        lake.table(T).append(rows(1))
+        lake.table(T).append(rows(2))
+        with lake._session.job(to(1, plan_only=True)) as job:
+            with pytest.raises(SparkNeededError, match="its files have"):
+                run_in_process(job, Limits(file_bytes=1))
+            assert run_in_process(job).status is JobStatus.PLANNED
