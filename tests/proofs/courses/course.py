@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -117,6 +117,8 @@ def write_change(case: UseCase, model: Model, round_: int, folder: Path) -> Path
             rows = strewn(model, round_, PARTS)
         case Change.LOG:
             rows = change_log(model, case.changes, 1 + round_ * case.changes)
+        case _:
+            assert_never(case.change)
     path = folder / f"change-{round_}.parquet"
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path, store_decimal_as_integer=True)
