@@ -134,8 +134,9 @@ def test_a_request_in_the_queue_is_served_in_this_process(lake: Lake) -> None:
     lake.client.request_compaction(lake.table.ref, None, CompactionType.MAJOR)
     queued = CompactSpec.of_table("default.s", choice=CompactionChoice.QUEUED)
     assert compact_in_process(lake.job(queued)).status is JobStatus.COMMITTED
-    (entry,) = lake.client.show_compactions(lake.table.ref)
-    assert entry.state is CompactionState.READY_FOR_CLEANING
+    ours, request = lake.client.show_compactions(lake.table.ref)
+    assert ours.state is CompactionState.READY_FOR_CLEANING
+    assert "which compacts it now" in str(request.error_message)
 
 
 def test_an_error_waits_for_the_tasks_that_still_write(monkeypatch: pytest.MonkeyPatch) -> None:
